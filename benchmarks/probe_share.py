@@ -22,6 +22,7 @@ from benchmarks.machine import RESULTS, describe, in_words, table
 from simlab.arms import parse
 from simlab.llm.model import init
 from simlab.llm.tasks import task
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.memory import count_parameters
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
@@ -29,7 +30,6 @@ from simlab.llm.training.presets import PRESETS
 from simlab.llm.training.probe import probe
 from simlab.llm.training.settings import ProbeSettings, TrainingSettings
 from simlab.llm.training.setup import VERIFIER_KEY, Setup, step_key
-from simlab.llm.training.state import TrainerState
 
 CASES = ("countdown-conflict", "addition")
 EVERY = 10

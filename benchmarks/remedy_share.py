@@ -22,12 +22,12 @@ from benchmarks.probe_share import seconds
 from simlab.arms import parse
 from simlab.llm.model import init
 from simlab.llm.tasks import task
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.presets import PRESETS
 from simlab.llm.training.settings import TrainingSettings, merge_layers
 from simlab.llm.training.setup import VERIFIER_KEY, Setup, step_key
-from simlab.llm.training.state import TrainerState
 from simlab.simulator.compiled import keep_on_disk
 from simlab.simulator.settings import NO_REMEDY, REMEDIES
 

@@ -35,46 +35,30 @@ def sequence_tables(parameters, config, batch, temperature=1.0):
 
 def naive_logp(parameters, config, batch, temperature=1.0):
     """log pi of each token, (P, G, T)."""
-    return logp_of_tokens(sequence_tables(parameters, config, batch, temperature), batch)
-
-
-def logp_of_tokens(tables, batch):
-    """log pi of each token, (P, G, T), from the tables of its sequences."""
     chosen = np.zeros(batch.tokens.shape)
-    for (p, g), logp, _ in tables:
+    for (p, g), logp, _ in sequence_tables(parameters, config, batch, temperature):
         for t, values in enumerate(logp):
             chosen[p, g, t] = values[batch.tokens[p, g, t]]
     return chosen
 
 
-def textbook_gradient(parameters, config, batch, slopes_of, counted=True):
-    """log pi of each token, the slopes (P, G, T) of a loss there, and the parameters' gradient from counted tokens."""
-    tables = list(sequence_tables(parameters, config, batch))
-    logp = logp_of_tokens(tables, batch)
-    slopes = slopes_of(logp)
-    total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
-    for (p, g), _, jacobian in tables:
-        for t in np.flatnonzero((batch.mask & counted)[p, g]):
-            at = (t, batch.tokens[p, g, t])
-            total = jax.tree.map(lambda sum_, d, at=at, c=slopes[p, g, t]: sum_ + c * d[at], total, jacobian)
-    return logp, slopes, total
-
-
 def naive_gradient(parameters, config, batch, coefficients, *, candidates=None, temperature=1.0):
     """The gradient of the sum over rollouts and tokens of coefficient log pi; candidates come behind the token."""
     total, objective = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters), 0.0
+    targets = batch.tokens[..., None]
+    targets = targets if candidates is None else np.concatenate([targets, candidates], axis=-1)
+    coefficients = coefficients.reshape(targets.shape)
     for (p, g), logp, jacobian in sequence_tables(parameters, config, batch, temperature):
         for t in range(len(logp)):
-            if candidates is None:
-                terms = [(batch.tokens[p, g, t], coefficients[p, g, t])]
-            else:
-                targets = [batch.tokens[p, g, t], *candidates[p, g, t]]
-                terms = list(zip(targets, coefficients[p, g, t], strict=True))
-            for token, coefficient in terms:
-                objective += float(coefficient * logp[t, token])
-                total = jax.tree.map(lambda sum_, d, t=t, token=token, c=coefficient: sum_ + c * d[t, token],
-                                     total, jacobian)  # fmt: skip
+            for token, c in zip(targets[p, g, t], coefficients[p, g, t], strict=True):
+                objective += float(c * logp[t, token])
+                total = jax.tree.map(lambda sum_, d, at=(t, token), c=c: sum_ + c * d[at], total, jacobian)
     return total, objective
+
+
+def standardised(rewards):
+    """The advantages of GRPO, of groups of unequal rewards."""
+    return (rewards - rewards.mean(axis=1, keepdims=True)) / (rewards.std(axis=1, keepdims=True, ddof=1) + 1e-6)
 
 
 def textbook_loss(logp, old_logp, mask, advantages, weights=1.0):
@@ -87,25 +71,26 @@ def textbook_loss(logp, old_logp, mask, advantages, weights=1.0):
 class NaiveAdamW:
     """AdamW on a gradient clipped by its global norm; norms and biases do not decay."""
 
-    def __init__(self, parameters, *, b1, b2, eps, weight_decay, max_norm):
-        self.b1, self.b2, self.eps, self.weight_decay, self.max_norm = b1, b2, eps, weight_decay, max_norm
+    def __init__(self, parameters, settings):
+        self.settings = settings
         self.m = {name: 0.0 for name, _ in leaves(parameters)}
         self.v, self.count = dict(self.m), 0
 
     def descend(self, parameters, loss_gradient, rate):
         """The parameters after a step against the gradient of a loss, and that gradient's norm."""
         self.count += 1
+        rule = self.settings
         slopes = dict(leaves(loss_gradient))
         norm = np.sqrt(sum(np.sum(slope**2) for slope in slopes.values()))
         moved = {}
         for name, value in leaves(parameters):
-            slope = slopes[name] * min(1.0, self.max_norm / norm) if norm else slopes[name]
-            self.m[name] = self.b1 * self.m[name] + (1 - self.b1) * slope
-            self.v[name] = self.b2 * self.v[name] + (1 - self.b2) * slope**2
-            m = self.m[name] / (1 - self.b1**self.count)
-            v = self.v[name] / (1 - self.b2**self.count)
-            decay = 0.0 if name.endswith(("norm", "bias")) else self.weight_decay
-            moved[name] = value - rate * (m / (np.sqrt(v) + self.eps) + decay * value)
+            slope = slopes[name] * min(1.0, rule.max_norm / norm) if norm else slopes[name]
+            self.m[name] = rule.b1 * self.m[name] + (1 - rule.b1) * slope
+            self.v[name] = rule.b2 * self.v[name] + (1 - rule.b2) * slope**2
+            m = self.m[name] / (1 - rule.b1**self.count)
+            v = self.v[name] / (1 - rule.b2**self.count)
+            decay = 0.0 if name.endswith(("norm", "bias")) else rule.weight_decay
+            moved[name] = value - rate * (m / (np.sqrt(v) + rule.eps) + decay * value)
         tree = {name: value for name, value in moved.items() if "." not in name}
         inner = {name.split(".")[1]: value for name, value in moved.items() if "." in name}
         return tree | {"layers": inner}, norm

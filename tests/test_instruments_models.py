@@ -7,29 +7,19 @@ import jax
 import numpy as np
 import pytest
 from naive_training import sequence_tables
-from sweep_cases import refusal
-from training_cases import parameters_of as task_parameters
-from training_cases import settings, task
+from training_cases import parameters_of, settings, task
 
 from simlab.llm.completions import CompletionBatch
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments import model_changes
-from simlab.llm.instruments.model_changes import entropy_change, singular_values, weight_change_metrics, weight_changes
+from simlab.llm.instruments.model_changes import entropy_change, singular_values, weight_change_metrics
 from simlab.llm.instruments.rare_solutions import Trajectories, length_normalised_nll, rarest_trajectories
-from simlab.llm.model import forward, named, shapes
+from simlab.llm.model import forward
 from simlab.llm.training.evaluate import Evaluator
 from simlab.llm.training.setup import Setup
 
 CONFIG = ModelConfig(
-    vocab_size=6,
-    hidden_size=8,
-    intermediate_size=12,
-    num_layers=2,
-    num_heads=2,
-    num_kv_heads=1,
-    head_dim=4,
-    max_positions=32,
-    architecture="qwen2",
+    vocab_size=6, hidden_size=8, intermediate_size=12, num_layers=2, num_heads=2, num_kv_heads=1, architecture="qwen2"
 )
 BATCH = CompletionBatch(
     np.array([[1, 2, 3], [4, 0, 0]]),
@@ -40,17 +30,7 @@ BATCH = CompletionBatch(
 ADVANTAGES = np.array([[1.0, -0.5], [0.25, 2.0]])
 
 
-def parameters_of(config, seed, scale):
-    random = np.random.default_rng(seed)
-    return jax.tree.map(
-        lambda shape: scale * random.normal(size=shape).astype("float32"),
-        shapes(config),
-        is_leaf=lambda shape: isinstance(shape, tuple),
-    )
-
-
-PARAMETERS = parameters_of(CONFIG, 0, 0.6)
-UPDATE = parameters_of(CONFIG, 1, 0.3)
+PARAMETERS, UPDATE = parameters_of(CONFIG, 0.6, seed=0), parameters_of(CONFIG, 0.3, seed=1)
 run = jax.jit(forward, static_argnums=1)
 
 
@@ -101,10 +81,9 @@ def change_of(step, advantages=ADVANTAGES, **choices):
     return entropy_change(moved(0), moved(step), CONFIG, BATCH, advantages, **choices)
 
 
-@pytest.mark.parametrize("temperature", [2.0])
-def test_the_entropy_changes_by_what_two_forward_passes_say(exactly, temperature):
-    expected = naive_entropy(moved(0.1), temperature) - naive_entropy(moved(0), temperature)
-    assert change_of(0.1, temperature=temperature)["entropy_change"] == pytest.approx(expected, rel=1e-9)
+def test_the_entropy_changes_by_what_two_forward_passes_say(exactly):
+    expected = naive_entropy(moved(0.1), 2.0) - naive_entropy(moved(0), 2.0)
+    assert change_of(0.1, temperature=2.0)["entropy_change"] == pytest.approx(expected, rel=1e-9)
     assert abs(expected) > 1e-3
 
 
@@ -146,72 +125,77 @@ TRAJECTORIES = Trajectories(
 
 def test_the_nll_of_a_trajectory_is_the_mean_over_its_tokens(exactly):
     expected = []
-    for prompt, completion in zip(*TRAJECTORIES, strict=True):
+    many = Trajectories(*(2 * sequences for sequences in TRAJECTORIES))  # more than are computed at once
+    for prompt, completion in zip(*many, strict=True):
         whole = np.zeros((1, 7), int)
         whole[0, : len(prompt) + len(completion)] = prompt + completion
         logits = np.asarray(run(moved(0), CONFIG, whole))[0, len(prompt) - 1 :]
         logp = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
         expected.append(-np.mean([row[token] for row, token in zip(logp, completion, strict=False)]))
-    nll = length_normalised_nll(moved(0), CONFIG, TRAJECTORIES, at_once=2)
+    nll = length_normalised_nll(moved(0), CONFIG, many)
     np.testing.assert_allclose(nll, expected, rtol=1e-9)
 
 
 def test_the_rarest_are_those_of_the_highest_nll():
-    nll = np.array([1.0, 3.0, 2.0, 3.0, 0.5])
-    chosen = [rarest_trajectories(TRAJECTORIES, nll, share).completions for share in (0.01, 0.4, 0.6, 0.799, 1.0)]
-    order = [TRAJECTORIES.completions[index] for index in (1, 3, 2, 0, 4)]  # equal ones in their order
-    assert chosen == [order[:1], order[:2], order[:3], order[:3], order]
-    rarest = rarest_trajectories(TRAJECTORIES, nll, 0.4)
-    assert rarest.prompts == [[4], [4]]
-    assert Trajectories(**json.loads(json.dumps(rarest._asdict()))) == rarest
-
-
-def test_one_percent_of_hundreds_is_one_of_each():
-    """Rounding of .01 times a number changes nothing."""
-    for hundreds in (1, 7, 29):
-        many = Trajectories([[1]] * 100 * hundreds, [[2]] * 100 * hundreds)
-        assert len(rarest_trajectories(many, np.zeros(100 * hundreds)).prompts) == hundreds
+    """They are one percent, rounded down, in their order where they are equal, and one of a few."""
+    few = rarest_trajectories(TRAJECTORIES, np.array([1.0, 3.0, 2.0, 3.0, 0.5]))
+    assert few == ([[4]], [[1, 1, 4]])
+    assert Trajectories(**json.loads(json.dumps(few._asdict()))) == few
+    assert rarest_trajectories(Trajectories([], []), np.array([])) == ([], [])
+    for hundreds in (1, 7, 29):  # rounding of .01 times a number changes nothing
+        numbers = range(100 * hundreds + 99)
+        many = Trajectories([[number] for number in numbers], [[2] for _ in numbers])
+        nll = np.floor(np.array(numbers) / 200)
+        first = int(nll[-1]) * 200
+        assert rarest_trajectories(many, nll).prompts == [[number] for number in range(first, first + hundreds)]
 
 
 # The rank of weight changes
 
 
-def test_every_matrix_of_every_layer_is_measured_alone():
+STACKED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+MATRICES = [*((name, layer) for name in STACKED for layer in (0, 1)), ("embed_tokens", None), ("lm_head", None)]
+
+
+def matrix_of(parameters, name, layer):
+    return parameters[name] if layer is None else parameters["layers"][name][layer]
+
+
+def with_matrix(name, layer, matrix):
+    """The parameters, but for one matrix."""
+    copied = jax.tree.map(np.array, PARAMETERS)
+    matrix_of(copied, name, layer)[:] = matrix
+    return copied
+
+
+def test_every_matrix_of_every_layer_is_measured():
     """Squared singular values are eigenvalues of change' change; r1, gap and srank follow their definitions."""
-    start, current = PARAMETERS, moved(0.1)
-    rows = {(row.name, row.layer): row for row in weight_changes(start, current)}
-    matrices = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-    assert set(rows) == {(f"layers.{name}", layer) for name in matrices for layer in (0, 1)} | {
-        ("embed_tokens", None),
-        ("lm_head", None),
-    }
-    old, new = dict(named(start)), dict(named(current))
-    for (name, layer), row in rows.items():
-        whole = np.asarray(new[name]).astype(float) - np.asarray(old[name])
-        change = whole if layer is None else whole[layer]
+    rows, current = [], moved(0.1)
+    for name, layer in MATRICES:
+        alone = with_matrix(name, layer, matrix_of(current, name, layer))
+        change = matrix_of(alone, name, layer).astype(float) - matrix_of(PARAMETERS, name, layer)
         squares = np.sort(np.linalg.eigvalsh(change.T @ change))[::-1][: min(change.shape)]
         values = np.sqrt(squares)
-        assert row.r1 == pytest.approx(squares[0] / squares.sum())
-        assert row.gap == pytest.approx(values[0] / values[1])
-        assert row.srank == next(r for r in range(1, 9) if sum(values[:r]) >= 0.99 * sum(values))
-        assert row.norm == pytest.approx(np.sqrt(np.sum(change**2)))
-    medians = weight_change_metrics(list(rows.values()))
-    assert medians["weight_change_r1"] == np.median([row.r1 for row in rows.values()])
-    assert medians.keys() == {f"weight_change_{name}" for name in ("r1", "gap", "srank", "norm")}
+        row = {
+            "weight_change_r1": squares[0] / squares.sum(),
+            "weight_change_gap": values[0] / values[1],
+            "weight_change_srank": next(r for r in range(1, 9) if sum(values[:r]) >= 0.99 * sum(values)),
+            "weight_change_norm": np.sqrt(np.sum(change**2)),
+        }
+        assert weight_change_metrics(PARAMETERS, alone) == pytest.approx(row), "of the one that has changed"
+        rows.append(row)
+    medians = {name: np.median([row[name] for row in rows]) for name in rows[0]}
+    assert weight_change_metrics(PARAMETERS, current) == pytest.approx(medians, rel=1e-5)
 
 
 def test_a_change_of_rank_1_and_none_at_all():
-    start = jax.tree.map(np.array, PARAMETERS)
-    current = jax.tree.map(np.array, PARAMETERS)
-    assert all(math.isnan(row.r1) and row.norm == 0 for row in weight_changes(start, current))
-    assert all(math.isnan(value) for value in weight_change_metrics(weight_changes(start, current)).values())
-    start["layers"]["up_proj"][1] = 0
-    current["layers"]["up_proj"][1] = np.outer(np.arange(8), 2.0 ** np.arange(12))
-    changed = [row for row in weight_changes(start, current) if row.norm > 0]
-    assert [(row.name, row.layer, row.srank) for row in changed] == [("layers.up_proj", 1, 1)]
-    assert changed[0].r1 == pytest.approx(1)
-    assert changed[0].gap > 1e14
-    assert weight_change_metrics(weight_changes(start, current))["weight_change_srank"] == 1
+    assert all(math.isnan(value) for value in weight_change_metrics(PARAMETERS, PARAMETERS).values())
+    rank_1 = np.outer(np.arange(8), 2.0 ** np.arange(12))
+    start, current = (with_matrix("up_proj", 1, matrix) for matrix in (0, rank_1))
+    metrics = weight_change_metrics(start, current)
+    assert metrics["weight_change_srank"] == 1
+    assert metrics["weight_change_r1"] == pytest.approx(1)
+    assert metrics["weight_change_gap"] > 1e14
 
 
 @pytest.mark.parametrize("shape", [(300, 12), (40, 40)])
@@ -246,8 +230,8 @@ def naive_counts(values, bins):
 def test_an_evaluation_counts_the_tokens_that_it_drew():
     asked = {"evaluation": {"temperature": 0.7}, "record": {"top_n": 2}}
     setup = Setup(settings(asked), task())
-    parameters = task_parameters(setup.loaded.config)
-    evaluation, _ = Evaluator(setup, 0).evaluate(parameters, 0)
+    parameters = parameters_of(setup.loaded.config)
+    evaluation = Evaluator(setup, 0).evaluate(parameters, 0)["evaluation"]
     tables = [table for _, table, _ in sequence_tables(parameters, setup.loaded.config, evaluation.groups.batch, 0.7)]
     rows = [[math.exp(logp) for logp in row] for table in tables for row in np.asarray(table)]
     entropies = [-sum(p * math.log(p) for p in row) for row in rows]
@@ -255,18 +239,3 @@ def test_an_evaluation_counts_the_tokens_that_it_drew():
     for rank in range(2):
         chances = [sorted(row)[-1 - rank] for row in rows]
         assert evaluation.line["candidate_histogram"][rank].tolist() == naive_counts(chances, 10)
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("call", "names"),
-    [
-        (lambda: rarest_trajectories(Trajectories([], []), np.zeros(0)), "no correct trajectory"),
-        (lambda: rarest_trajectories(TRAJECTORIES, np.zeros(5), 0.0), "share = 0.0"),
-        (lambda: weight_changes(PARAMETERS, PARAMETERS | {"embed_tokens": np.full((6, 8), np.nan)}), "embed_tokens"),
-    ],
-)
-def test_bad_input_is_refused(call, names):
-    assert names in refusal(call)

@@ -304,11 +304,12 @@ PLACEBO = "f_grpo(gamma=0.50)@reward=placebo@group_size=4"
 
 
 def test_an_arm_is_told_from_its_placebo_or_not(written):
-    arms = {"grpo": BETTER, "f_grpo(gamma=0.5)@group_size=4": SAME, PLACEBO: CHANCE}
-    run = written("placebo", arms)
+    """The placebo is that of its own method, in any spelling."""
+    arms = {"grpo": BETTER, "f_grpo(gamma=0.5)@group_size=4": SAME, "grpo@reward=placebo_by_group": CHANCE}
+    run = written("placebo", arms | {PLACEBO: CHANCE})
     lines = [line for line in comparison_table([run], pass_at_k=[1, 4]).splitlines() if "paired by" in line]
     assert [line.partition(":")[0] for line in lines] == [
-        f"grpo is told from {PLACEBO} in pass@1 and pass@4",
+        "grpo is told from grpo@reward=placebo_by_group in pass@1 and pass@4",
         f"f_grpo(gamma=0.5)@group_size=4 is not told from {PLACEBO}",
     ]
     table = comparison_table([run], pass_at_k=[1, 4], baseline=PLACEBO)
@@ -455,13 +456,10 @@ def test_four_seeds_have_a_band_that_stays_between_0_and_1(written):
 
 @pytest.mark.slow
 def test_a_figure_is_the_same_file_every_time(tmp_path, one_seed):
-    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
-    save_figure(comparison_figure([one_seed]), first)
-    save_figure(comparison_figure([one_seed]), second)
-    assert b"<svg" in first.read_bytes()[:2000]
-    assert first.read_bytes() == second.read_bytes()
-    assert "allowed: .pdf, .png, .svg" in refusal(save_figure, comparison_figure([one_seed]), tmp_path / "figure.gif")
-    assert "cannot write" in refusal(save_figure, comparison_figure([one_seed]), tmp_path / "none" / "figure.svg")
+    paths = tmp_path / "first.svg", tmp_path / "second.svg"
+    for path in paths:
+        save_figure(comparison_figure([one_seed]), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 # The command
@@ -526,11 +524,3 @@ def test_the_command_draws_them_beside_the_comparison(counted_run, tmp_path, cap
 def test_runs_without_histograms_are_refused(written):
     run = written("old", {"grpo": {0: (metrics([0.5]), [evaluation(1, [4, 0])])}})
     assert "grpo has no histogram" in refusal(histogram_figure, [run])
-
-
-def test_each_arm_is_beside_the_placebo_of_its_own_method(written):
-    arms = {"grpo": SAME, "maxrl": SAME, "grpo@reward=placebo": CHANCE, "maxrl@reward=placebo_by_group": CHANCE}
-    lines = [line for line in comparison_table([written("own", arms)]).splitlines() if "paired by" in line]
-    assert [line.partition(":")[0] for line in lines] == [
-        "grpo is not told from grpo@reward=placebo", "maxrl is not told from maxrl@reward=placebo_by_group",
-    ]  # fmt: skip

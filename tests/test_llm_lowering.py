@@ -38,8 +38,8 @@ def grown():
 
 
 def updated():
-    settings = optimizer._compiled_settings(optimizer.OptimizerSettings())
-    state = jax.eval_shape(settings.transformation().init, WHOLE)
+    settings = optimizer.OptimizerSettings()
+    state = jax.eval_shape(optimizer.transformation(settings).init, WHOLE)
     return Program(optimizer._ascend, (settings, WHOLE, state, WHOLE, NUMBER), {})
 
 

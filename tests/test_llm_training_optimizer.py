@@ -85,8 +85,8 @@ def test_numbers_outside_their_ranges_are_refused(name, value):
 def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
     """Seven steps of changing rates, against NumPy in float64; some gradients are longer than ``max_norm``."""
     parameters = parameters_of(config())
-    wanted, naive = parameters, NaiveAdamW(parameters, **RULE)
     settings = OptimizerSettings(learning_rate=0.02, warmup=2, decay="cosine", **RULE)
+    wanted, naive = parameters, NaiveAdamW(parameters, settings)
     state, norms = first_state(settings, parameters), []
     for step in range(1, 8):
         gradient = parameters_of(config(), scale=0.004 * step, seed=step)

@@ -12,10 +12,10 @@ from training_cases import contents, reward, settings, task
 from simlab import own_files
 from simlab.llm.compare import comparison_table, read_run
 from simlab.llm.training import run
+from simlab.llm.training.folder import read_record
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
-from simlab.llm.training.state import read_record
 
 pytestmark = pytest.mark.usefixtures("quickly")
 SHORT = {

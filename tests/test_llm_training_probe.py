@@ -1,4 +1,4 @@
-"""The probe in the trainer: its predictions against the step, its files, and its refusals."""
+"""The probe in the trainer: its predictions against the step, and its files."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from training_cases import contents, settings, task, trainer_and_state
 
-from simlab.errors import InputError
 from simlab.interference import read_record, read_records
 from simlab.llm.model import forward
 from simlab.llm.training.probe import probe
@@ -134,20 +133,3 @@ def test_records_after_the_checkpoint_go_and_come_again_with_the_same_bits(tmp_p
     assert not later.exists()
     assert contents(tmp_path / "run") == whole
     assert read_record(arm / "probe" / "00000003.head.npz").step == 3
-
-
-@pytest.mark.parametrize(
-    ("layers", "line"),
-    [
-        ({"probe": {"every": 1}, "rl": {"group_size": 2}}, "probe.every = 1 with groups of 2; allowed: 3 or more"),
-        (
-            {"probe": {"every": 1, "panel": 2, "rollouts": 6}},
-            "probe.rollouts = 6; allowed: whole numbers of groups of 4",
-        ),
-        ({"probe": {"every": 1}, "engine": "trl"}, "probe.every = 1 with the engine trl; allowed: 0"),
-        ({"probe": {"estimator": "tail"}}, "probe.estimator"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused_before_the_run(layers, line):
-    with pytest.raises(InputError, match=line):
-        settings(layers)

@@ -4,13 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import contents, settings, task, trainer_and_state
+from training_cases import trainer_and_state
 
-from simlab.errors import InputError
 from simlab.interference.kernel import solve_rate_weights
 from simlab.llm.training.features import root_preconditioner
 from simlab.llm.training.remedies import NOBODY, Change, change, prompt_numbers
-from simlab.llm.training.run import train
 from simlab.llm.training.settings import ProbeSettings
 
 KEY = jax.random.key(7)
@@ -167,38 +165,6 @@ def test_candidates_beside_the_sampled_tokens_get_nothing_added():
     np.testing.assert_array_equal(coefficients[..., 1], 0.5)
     np.testing.assert_array_equal(coefficients[0, :, :, 0], [[1.5, 1.5, 1.5], [-0.5, -0.5, 0.5]])
     np.testing.assert_allclose(solve_rate_weights(np.array([[1.0, 0.0]]), np.ones((1, 2))), [[0.5, -0.5]])
-
-
-def test_a_run_that_goes_on_has_the_same_bits(tmp_path):
-    """A kill is in test_llm_training_kill.py; this is a run whose last steps are made a second time."""
-    asked = settings(
-        {
-            "rl": {"steps": 5, "remedy": "endangered", "prompts": 8},
-            "record": {"keep_checkpoint": True, "checkpoint_every": 3},
-        }
-    )
-    train(asked, tmp_path / "run", own_task=task())
-    whole, arm = contents(tmp_path / "run"), tmp_path / "run" / "arms" / "grpo" / "seed-0"
-    (arm / "finished.json").unlink()
-    (arm / "state.npz").unlink()
-    train(asked, tmp_path / "run", own_task=task())
-    assert contents(tmp_path / "run") == whole
-
-
-@pytest.mark.parametrize(
-    ("rl", "line"),
-    [
-        ({"remedy": "prune"}, "rl.remedy"),
-        ({"remedy": "damp", "remedy_strength": 1.5}, "rl.remedy_strength"),
-        ({"remedy": "damp", "group_size": 2}, "rl.remedy = 'damp' with groups of 2; allowed: 3 or more"),
-        ({"remedy": "drop", "epochs": 2}, "rl.remedy = 'drop' with 2 updates by a batch; allowed: 1"),
-        ({"remedy": "project", "lag": 1}, "rl.remedy = 'project' with a sampler that is another policy"),
-        ({"remedy": "endangered", "rounds": 2}, "rl.remedy = 'endangered' with rl.rounds = 2; allowed: 0"),
-    ],
-)
-def test_a_remedy_that_has_no_meaning_is_refused(rl, line):
-    with pytest.raises(InputError, match=line):
-        settings({"rl": rl})
 
 
 def test_of_rewards_of_0_and_1_a_projection_is_a_weight_of_prompts():

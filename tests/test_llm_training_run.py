@@ -2,9 +2,10 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
-from naive_training import leaves, sequence_tables
+from naive_training import sequence_tables
 from training_cases import parameters_of, settings, task
 
 from simlab.llm.checkpoint import read_checkpoint
@@ -12,11 +13,11 @@ from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.evaluate import Evaluator
+from simlab.llm.training.folder import TrainerState, load_state
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.setup import Setup
-from simlab.llm.training.state import TrainerState, load_state
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -90,7 +91,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if separate else {}
     setup = Setup(settings(asked or {"rl": {"temperature": temperature}}), task())
     config, parameters = setup.loaded.config, parameters_of(setup.loaded.config)
-    evaluation, _ = Evaluator(setup, 0).evaluate(parameters, 0)
+    evaluation = Evaluator(setup, 0).evaluate(parameters, 0)["evaluation"]
     tables = sequence_tables(parameters, config, evaluation.groups.batch, temperature)
     naive = [-np.sum(np.exp(table) * table, axis=1) for _, table, _ in tables]
     assert evaluation.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
@@ -108,7 +109,7 @@ def test_greedy_and_truncated_evaluations_see_fewer_completions():
         "greedy": {"temperature": 0, "samples": 1},
     }.items():
         setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | changes}), task())
-        evaluation, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+        evaluation = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)["evaluation"]
         seen[name] = [set(map(tuple, rows.tolist())) for rows in evaluation.groups.batch.tokens]
     for name in ("top_k", "min_p", "top_p"):
         assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
@@ -129,15 +130,10 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
     assert read_tokenizer(folder / "model").encode("12+") == task().vocabulary.encode("12+")
     setup = Setup(settings(TWO_SEEDS), task())
     assert model.config == setup.loaded.config
-    state = load_state(folder / "state.npz", fresh(setup))
-    assert (state.step, state.cursor) == (2, 8)
-    for (name, a), (_, b) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=name)
-
-
-def fresh(setup):
     start = parameters_of(setup.loaded.config)
-    return TrainerState(start, first_state(setup.settings.rl, start), ())
+    state = load_state(folder / "state.npz", TrainerState(start, first_state(setup.settings.rl, start), ()))
+    assert (state.step, state.cursor) == (2, 8)
+    jax.tree.map(np.testing.assert_array_equal, model.parameters, state.parameters)
 
 
 def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_seeds):

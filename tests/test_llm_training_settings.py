@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_training import leaves
 from sweep_cases import refusal
 from training_cases import TINY, contents, settings, task
 
@@ -69,6 +68,18 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
         ({"rl": {"false_positive": -0.1}}, "false_positive = -0.1"),
         ({"rl": {"false_negative": 2.0}}, "false_negative = 2.0"),
         ({"rl": {"false_positive": 0.3, "errors_of": "token"}}, "errors_of = 'token'"),
+        ({"rl": {"reward": "placebo", "false_positive": 0.1}}, "rl.reward = 'placebo' with a verifier that errs"),
+        ({"rl": {"reward": "placebo"}, "arms": ["remax"]}, "rl.reward = 'placebo' with a method that reads the greedy"),
+        ({"rl": {"remedy": "prune"}}, "rl.remedy = 'prune'"),
+        ({"rl": {"remedy": "damp", "remedy_strength": 1.5}}, "rl.remedy_strength = 1.5"),
+        ({"rl": {"remedy": "damp", "group_size": 2}}, "rl.remedy = 'damp' with groups of 2; allowed: 3 or more"),
+        ({"rl": {"remedy": "drop", "epochs": 2}}, "rl.remedy = 'drop' with 2 updates by a batch; allowed: 1"),
+        ({"rl": {"remedy": "project", "lag": 1}}, "rl.remedy = 'project' with a sampler that is another policy"),
+        ({"rl": {"remedy": "endangered", "rounds": 2}}, "rl.remedy = 'endangered' with rl.rounds = 2; allowed: 0"),
+        ({"probe": {"estimator": "tail"}}, "probe.estimator = 'tail'"),
+        ({"probe": {"every": 1}, "rl": {"group_size": 2}}, "probe.every = 1 with groups of 2; allowed: 3 or more"),
+        ({"probe": {"every": 1, "panel": 2, "rollouts": 6}}, "probe.rollouts = 6; allowed: whole numbers of groups"),
+        ({"probe": {"every": 1}, "engine": "trl"}, "probe.every = 1 with the engine trl; allowed: 0"),
         ({"rl": {"errors_of": "answer"}}, "rl.errors_of = 'answer' of a verifier without errors"),
         (
             {"rl": {"false_positive": 0.5, "false_negative": 0.5, "verifier_correction": "backward"}},
@@ -95,6 +106,8 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
         ({"arms": ["f_grpo(gamma=2,base=rloo)", "f_grpo( base=rloo, gamma=2.0 )"]}, "each once"),
         ({"arms": "grpo"}, "arms = 'grpo'"),
         ({"arms": ["ppo"]}, "arm = 'ppo'"),
+        ({"arms": ["rae"]}, "arm rae reads the role of each rollout; allowed: others, as tasks have no roles"),
+        ({"arms": ["opd"]}, "rl.teacher = '' with a method that follows a teacher"),
         ({"arms": ["grpo@lr=1e-4"]}, "rl has no setting 'lr'"),
         ({"arms": ["grpo@group_size=two"]}, "rl.group_size = 'two'"),
         ({"arms": ["grpo@epochs=2@epochs=3"]}, "arm 'grpo@epochs=2@epochs=3' has epochs twice"),
@@ -153,8 +166,7 @@ def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_pa
         train(asked, tmp_path / name, own_task=task())
     first, other = (tmp_path / "beside/arms" / OWN / "seed-0", tmp_path / "alone/arms/grpo/seed-0")
     models = [read_checkpoint(folder / "model").parameters for folder in (first, other)]
-    for (name, a), (_, b) in zip(*(sorted(leaves(model)) for model in models), strict=True):
-        np.testing.assert_array_equal(a, b, err_msg=name)
+    jax.tree.map(np.testing.assert_array_equal, *models)
     for file, count in (("metrics.jsonl", 3), ("evaluation.jsonl", 2)):
         lines = [[{**line, "seconds": 0} for line in read_lines(folder / file)] for folder in (first, other)]
         assert lines[0] == lines[1]

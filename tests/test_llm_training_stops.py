@@ -14,9 +14,9 @@ from training_cases import trainer_and_state as built
 
 from simlab.cli import main
 from simlab.files import file_lock
+from simlab.llm.training.folder import load_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
-from simlab.llm.training.state import load_state
 
 SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}}
 
@@ -188,9 +188,8 @@ def test_a_short_run_that_hardly_had_a_signal_says_so_at_its_end(rewards, told, 
         assert not any("taught" in line for line in lines)
 
 
-@pytest.mark.parametrize("written", [4])
-def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(written, unbroken, out, monkeypatch):
-    monkeypatch.setattr(os, "fsync", full_from(written))
+def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(unbroken, out, monkeypatch):
+    monkeypatch.setattr(os, "fsync", full_from(4))
     assert "No space left on device" in refusal(short_run, out, {"record": {"checkpoint_every": 2}})
     monkeypatch.undo()
     assert not list(out.rglob(".unfinished-*"))

@@ -16,13 +16,12 @@ from simlab.arms import parse
 from simlab.llm.model import shapes
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.tasks.from_callable import CallableTask, from_callable
-from simlab.llm.training.folder import read_lines
+from simlab.llm.training.folder import TrainerState, read_lines
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.settings import TrainingSettings, merge_layers
 from simlab.llm.training.setup import VERIFIER_KEY, Setup, step_key
-from simlab.llm.training.state import TrainerState
 from simlab.llm.vocabulary import characters
 
 TINY = {

@@ -22,6 +22,8 @@ from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.model import Parameters, init
 from simlab.llm.tasks.countdown import Countdown
 from simlab.llm.tasks.drawn import DrawnTask
+from simlab.llm.training.arms import supervised_step
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.optimizer import first_state
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
@@ -35,8 +37,6 @@ from simlab.llm.training.setup import (
     Setup,
     step_key,
 )
-from simlab.llm.training.state import TrainerState
-from simlab.llm.training.warm_start import supervised_step
 from simlab.simulator.compiled import keep_on_disk
 
 CHANGES: dict[str, Any] = {
@@ -83,7 +83,7 @@ class ClosedRun:
         self.setup = Setup(self.settings, self.task)
 
     def start(self) -> Parameters:
-        """Train the model that all arms begin from, as ``simlab.llm.training.warm_start`` does."""
+        """Train the model that all arms begin from, as ``simlab.llm.training.arms`` does."""
         settings, policy, first = self.settings.warm_start, self.setup.policy(), self.seed * SEED_PROBLEMS
         parameters = init(self.setup.loaded.config, jax.random.key(self.seed))
         state = TrainerState(parameters, first_state(settings, parameters))

@@ -16,11 +16,11 @@ from figures.remedies_on_countdown import FRESH, METHODS, PROJECTED, RATES, arm
 from figures.shared.by_optimizer import TRAINED, prediction
 from figures.shared.closed_countdown import CHANGES, ClosedRun, train_arms
 from simlab.llm.model import Parameters
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.groups import RolloutGroups
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.remedies import Change
 from simlab.llm.training.settings import ProbeSettings
-from simlab.llm.training.state import TrainerState
 from simlab.rollouts import Rollouts
 
 RUNS = CHANGES | {"arms": [arm(METHODS[PROJECTED], rate) for rate in RATES]}

@@ -24,10 +24,10 @@ from simlab.files import write_whole
 from simlab.interference import rollout_weights
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.features import full_features, root_preconditioner
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.groups import RolloutGroups
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.setup import step_key
-from simlab.llm.training.state import TrainerState
 from simlab.simulator.compiled import keep_on_disk
 
 SOURCE_ROWS, TARGET_ROWS, SKETCH = 16, 8, 4093  # groups of 8 of each prompt in a half

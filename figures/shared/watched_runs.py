@@ -24,13 +24,13 @@ from simlab.errors import check_choice
 from simlab.files import write_whole
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.addition import Addition
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.presets import PRESETS, WEIGHTS_BY_OPTIMIZER
 from simlab.llm.training.probe import probe
 from simlab.llm.training.settings import ProbeSettings, merge_layers
 from simlab.llm.training.setup import EVALUATION_KEY, step_key
-from simlab.llm.training.state import TrainerState
 from simlab.simulator.compiled import keep_on_disk
 
 WATCHED, MEASURED = (10, 15, 20, 30), (0, 10, 30, 50)  # steps

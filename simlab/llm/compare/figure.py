@@ -46,9 +46,7 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last", baseline: 
     shown = [run_arms.choose_evaluations(arm, at) for arm in arms]
     evaluated = [arm for arm in shown if arm.evaluations]
     base = None if baseline is None else shown.index(run_arms.find_baseline(baseline, evaluated))
-    most = min(
-        evaluation.samples for arm in arms for history in _histories(arm).values() for evaluation in history.values()
-    )
+    most = min(each.samples for arm in arms for training in arm.seeds.values() for each in training.evaluations)
     with matplotlib.style.context(STYLE):
         parts = run_arms.part_names(training for arm in arms for training in arm.seeds.values())
         rows = 2 + bool(parts) + (base is not None)
@@ -122,9 +120,7 @@ def _draw_evaluations(
         level = run_arms.estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
-        samples = max(
-            (evaluation.samples for history in _histories(arm).values() for evaluation in history.values()), default=0
-        )
+        samples = max((each.samples for training in arm.seeds.values() for each in training.evaluations), default=0)
         _draw_by_step(axes, _measured(arm, measure), run_arms.measure_bounds(name, np.zeros(0), samples), number)
 
 
@@ -134,8 +130,8 @@ def _draw_step_differences(axes: Axes, measure: Measure, arms: Sequence[Compared
     theirs = _measured(arms[base], measure)
     for number, arm in enumerate(arms):
         if number != base:
-            pairs = {seed: (values, theirs[seed]) for seed, values in _measured(arm, measure).items() if seed in theirs}
-            less = {seed: _differences(values, other) for seed, (values, other) in pairs.items()}
+            ours = _measured(arm, measure)
+            less = {seed: _differences(ours[seed], theirs[seed]) for seed in ours if seed in theirs}
             _draw_by_step(axes, less, CHANGE, number)
 
 
@@ -157,7 +153,6 @@ def _draw_k_differences(axes: Axes, shown: Sequence[ShownArm], base: int) -> Non
 
 
 def _draw_by_k(axes: Axes, curves: Iterable[tuple[str, ByNumber, dict[str, Any]]], bounds: Bounds) -> None:
-    """Draw named curves against k."""
     most = 1
     for name, by_k, style in curves:
         _draw_line(axes, list(by_k), list(by_k.values()), bounds, label=name, **style)
@@ -177,25 +172,17 @@ def _by_k(arm: ShownArm) -> ByNumber:
 
 
 def _measured(arm: ComparedArm, measure: Measure) -> dict[int, ByNumber]:
-    """Return a measure by seed and step."""
-    return {
-        seed: {step: measure(evaluation) for step, evaluation in history.items()}
-        for seed, history in _histories(arm).items()
-    }
+    """Return a measure of each evaluated seed by step, from the start on."""
+    by_seed = {}
+    for seed, training in arm.seeds.items():
+        if training.evaluations:
+            history = *filter(None, [arm.starts.get(seed)]), *training.evaluations
+            by_seed[seed] = {evaluation.step: measure(evaluation) for evaluation in history}
+    return by_seed
 
 
 def _differences(ours: ByNumber, theirs: ByNumber) -> ByNumber:
-    """Return the differences where both are known."""
     return {number: values - theirs[number] for number, values in ours.items() if number in theirs}
-
-
-def _histories(arm: ComparedArm) -> dict[int, dict[int, EvaluationResult]]:
-    """Return the evaluations of each evaluated seed by step, from the start on."""
-    return {
-        seed: {each.step: each for each in (*filter(None, [arm.starts.get(seed)]), *training.evaluations)}
-        for seed, training in arm.seeds.items()
-        if training.evaluations
-    }
 
 
 def _common_steps(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " C"]:

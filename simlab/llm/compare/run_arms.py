@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -28,15 +28,16 @@ SEED, RESAMPLES = 0, 2000  # of the intervals over problems: the same table ever
 class ComparedArm:
     """An arm beside the arms of other runs: its trainings, and evaluations of their ``starts``, by seed.
 
-    ``reward`` is what it is paid, and ``method`` all else that its name says, in one spelling.
+    ``method`` is all that its name says, in one spelling, but for the ``reward`` that it is paid. ``rollouts`` is
+    P times G, and P greedy answers where the method reads them; None where the run does not say.
     """
 
     name: str
     seeds: Mapping[int, Training]
     starts: Mapping[int, EvaluationResult]
-    rollouts: int | None = None
+    method: str
     reward: str = TRUE_REWARD
-    method: str = ""
+    rollouts: int | None = None
 
 
 class ShownArm(NamedTuple):
@@ -67,7 +68,7 @@ def gather_arms(runs: Sequence[Run]) -> list[ComparedArm]:
     """Return the arms of all runs, in order; names that several runs have get the folder's name before them."""
     pairs = [(run, name) for run in runs for name in run.arms]
     return [
-        ComparedArm(unique, run.arms[name], _starts(run), _rollouts_of_step(run, name), *_paid(run, name))
+        ComparedArm(unique, run.arms[name], _starts(run), **_read_settings(run, name))
         for unique, (run, name) in zip(_unique_names(pairs), pairs, strict=True)
     ]
 
@@ -104,26 +105,20 @@ def _unique_names(pairs: Sequence[tuple[Run, str]]) -> list[str]:
     return [f"{folder_name(run)}/{name}" if names.count(name) > 1 else name for run, name in pairs]
 
 
-def _paid(run: Run, name: str) -> tuple[str, str]:
-    """Return what an arm is paid, as the run says or the arm for itself, and its normal spelling without that."""
+def _read_settings(run: Run, name: str) -> dict[str, Any]:
+    """Return ``method``, ``reward`` and ``rollouts`` of a ``ComparedArm``, as the run says or the arm for itself."""
     try:
         arm = read_arm(name)
     except InputError:  # of a name that a later version does not know
-        return TRUE_REWARD, name
+        return {"method": name}
     settings = {**run.settings.get("rl", {}), **arm.overrides}
-    return str(settings.get("reward", TRUE_REWARD)).lower(), _spelled(arm, "reward")
-
-
-def _rollouts_of_step(run: Run, name: str) -> int | None:
-    """Return P times G, as the run says or the arm for itself, plus P greedy answers where the method reads them."""
+    paid = {"method": _spelled(arm, "reward"), "reward": str(settings.get("reward", TRUE_REWARD)).lower()}
     try:
-        arm = read_arm(name)
-        settings = dict(run.settings["rl"]) | arm.overrides
         # No code of a user's file is run.
         reads_greedy = not arm.method.files and "greedy_reward" in arm.method.build().needs
-        return int(settings["prompts"]) * (int(settings["group_size"]) + reads_greedy)
-    except (InputError, KeyError, TypeError, ValueError):
-        return None
+        return paid | {"rollouts": settings["prompts"] * (settings["group_size"] + reads_greedy)}
+    except (InputError, KeyError):
+        return paid
 
 
 # Moments: the evaluation of each training that is compared
@@ -245,10 +240,7 @@ def common_seeds(*pair: ShownArm) -> tuple[ShownArm, ShownArm]:
 def measure_arm(arm: ShownArm, ks: Iterable[int]) -> dict[str, Float[np.ndarray, "S ..."]]:
     """Return by label (S,) metrics of training over its last tenth, and (S, P) pass@k and distinct solutions."""
     evaluations = arm.evaluations.values()
-    values = {
-        name: np.array([_last_mean(arm.trainings[seed], name, each.step) for seed, each in arm.evaluations.items()])
-        for name in TRAINING_METRICS
-    }
+    values = {name: _last_means(arm, name) for name in TRAINING_METRICS}
     values |= {f"pass@{k}": np.stack([evaluation.pass_at_k(k) for evaluation in evaluations]) for k in ks}
     return values | {"distinct": np.stack([evaluation.distinct for evaluation in evaluations])}
 
@@ -262,23 +254,20 @@ def part_names(trainings: Iterable[Training]) -> list[str]:
 
 def measure_part(arm: ShownArm, part: str) -> dict[str, Float[np.ndarray, " S"]]:
     """Return the metrics of a part of the rewards by label, over the last tenth of training; NaN without it."""
-    return {
-        label: np.array([
-            _last_mean(arm.trainings[seed], f"rewards/{part}/{label}", each.step)
-            for seed, each in arm.evaluations.items()
-        ])
-        for label in PART_METRICS
-    }  # fmt: skip
+    return {label: _last_means(arm, f"rewards/{part}/{label}") for label in PART_METRICS}
 
 
-def _last_mean(training: Training, name: str, until: int) -> float:
-    """Average a metric over the last tenth of the steps up to one, where it is known; NaN if it never is."""
-    if name not in training.metrics:
-        return np.nan
-    values = training.metrics[name][training.metrics["step"] <= until]
-    recent = values[len(values) * (LAST_PART - 1) // LAST_PART :]
-    recent = recent[~np.isnan(recent)]
-    return float(recent.mean()) if recent.size else np.nan
+def _last_means(arm: ShownArm, name: str) -> Float[np.ndarray, " S"]:
+    """Average a metric of training over the last tenth of the steps up to each seed's evaluation, where it is known."""
+    means = np.full(len(arm.evaluations), np.nan)
+    for row, (seed, evaluation) in enumerate(arm.evaluations.items()):
+        metrics = arm.trainings[seed].metrics
+        if name in metrics:
+            values = metrics[name][metrics["step"] <= evaluation.step]
+            recent = values[len(values) * (LAST_PART - 1) // LAST_PART :]
+            recent = recent[~np.isnan(recent)]
+            means[row] = recent.mean() if recent.size else np.nan
+    return means
 
 
 def check_ks(ks: Sequence[int] | None, shown: Iterable[ShownArm], default: Sequence[int] | None = None) -> list[int]:

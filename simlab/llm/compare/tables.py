@@ -33,11 +33,7 @@ MODELS_ASK = (
 
 
 def comparison_table(
-    runs: Sequence[Run],
-    *,
-    at: str | int = "last",
-    pass_at_k: Sequence[int] | None = None,
-    baseline: str | None = None,
+    runs: Sequence[Run], *, at: str | int = "last", pass_at_k: Sequence[int] | None = None, baseline: str | None = None
 ) -> str:
     """Write one row for the start and for each arm of the runs, and one for each part of several rewards.
 
@@ -111,7 +107,6 @@ def _estimates(
 
 
 def _cells(estimates: Mapping[str, MeanEstimate], sign: str = "") -> dict[str, str]:
-    """Write a cell for each measure; with a sign, for differences."""
     return {label: _cell(number, 2 if label == "distinct" else 3, sign) for label, number in estimates.items()}
 
 
@@ -213,11 +208,7 @@ def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator
 
 
 def fit_tables(
-    runs: Sequence[Run],
-    first: float = 0.0,
-    *,
-    pass_at_k: Sequence[int] | None = None,
-    baseline: str | None = None,
+    runs: Sequence[Run], first: float = 0.0, *, pass_at_k: Sequence[int] | None = None, baseline: str | None = None
 ) -> list[str]:
     """Return ``scaling_tables`` of pass@k by rollouts, 1 and all samples by default, from ``first`` rollouts on."""
     run_arms.check_comparable(runs)

@@ -16,8 +16,8 @@ Solutions = Sequence[Sequence[str | None]]
 def group_metrics(
     rewards: Num[np.ndarray, "P G"],
     advantages: Num[np.ndarray, "..."],
-    mask: Bool[np.ndarray, "..."] | None = None,
-    solutions: Solutions | None = None,
+    mask: Bool[np.ndarray, "..."] | None,
+    solutions: Solutions,
     correct: Bool[np.ndarray, "P G"] | None = None,
 ) -> Values:
     """Return the metrics of a batch of groups.
@@ -29,21 +29,20 @@ def group_metrics(
     - the masses of ``masses_by_solve_rate``.
 
     Advantages are (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean over the mask.
-    ``solutions`` are P lists of G canonical forms, None for a wrong answer; without them they are not counted.
+    ``solutions`` are P lists of G canonical forms, None for a wrong answer.
     """
     correct = rewards > 0 if correct is None else correct
     counts = correct.sum(axis=1)
     active = (counts > 0) & (counts < rewards.shape[1])
+    distinct = np.array([len({*group} - {None}) for group in solutions])
     metrics: Values = {
         "reward": float(rewards.mean(dtype=float)),
         "solve_rate": float(correct.mean()),
         "all_wrong": float((counts == 0).mean()),
         "all_right": float((counts == rewards.shape[1]).mean()),
+        "distinct_solutions": float(distinct.mean()),
+        "distinct_solutions_active": float(distinct[active].mean()) if active.any() else float("nan"),
     }
-    if solutions is not None:
-        distinct = np.array([len({solution for solution in group if solution is not None}) for group in solutions])
-        metrics["distinct_solutions"] = float(distinct.mean())
-        metrics["distinct_solutions_active"] = float(distinct[active].mean()) if active.any() else float("nan")
     return metrics | masses_by_solve_rate(correct, _of_rollouts(advantages, mask))
 
 
@@ -145,7 +144,6 @@ def token_metrics(
     logp: Float[np.ndarray, "P G T"],
     entropy: Float[np.ndarray, "P G T"],
     advantages: Num[np.ndarray, "..."],
-    *,
     mask: Bool[np.ndarray, "P G T"],
     topn_logp: Float[np.ndarray, "P G T N"] | None = None,
 ) -> Values:
@@ -202,10 +200,8 @@ def update_values(
     - ``ratio_drift``: mean |log ratio| of the tokens.
     - ``policy_kl``: ``kl_from_log_ratio`` of it, of KL(old || new).
 
-    The coefficients are (P, G, T), or (P, G, T, 1 + C) with candidates. Without tokens every value is 0.
+    The coefficients are (P, G, T), or (P, G, T, 1 + C) with candidates.
     """
-    if not mask.any():
-        return dict.fromkeys(("clipped_share", "ratio_drift", "policy_kl"), 0.0)
     silent = ~np.any(coefficients.reshape(*mask.shape, -1), axis=-1)
     log_ratio = np.log(ratio[mask].astype(float))
     return {

@@ -1,15 +1,12 @@
 """Measure how an update changes a model: the entropy of its tokens, and the rank of its weights' change."""
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
-from simlab.errors import InputError
 from simlab.estimators.tokens import covariance_terms, of_tokens
 from simlab.llm.completions import CompletionBatch, completion_states
 from simlab.llm.config import ModelConfig
@@ -75,8 +72,6 @@ def entropy_change(
 def _entropy_and_logp(
     parameters: Parameters, config: ModelConfig, batch: CompletionBatch, temperature: Scalar
 ) -> EntropyAndLogp:
-    """Return the entropy at each token, and its log-probability."""
-
     def both(logits: Float[Array, "C V"], tokens: Int[Array, " C"]) -> tuple[Float[Array, " C"], Float[Array, " C"]]:
         logp = jax.nn.log_softmax(logits / temperature, axis=-1)
         return entropy(logp), jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
@@ -103,44 +98,27 @@ def _derivative(
 LONGEST = 4096  # a longer matrix, such as an embedding, is decomposed through its Gram matrix
 
 
-class MatrixChange(NamedTuple):
-    """Measures of the change of one matrix, of a layer from 0 or of None; NaN where undefined, as for no change.
+def weight_change_metrics(start: Parameters, current: Parameters) -> dict[str, float]:
+    """Measure current - start of each matrix in float64, and return medians over those that changed; NaN without any.
 
-    ``r1`` is the share of the squared norm in the leading direction ``[fade:prop-15.1]``, ``gap`` is s_1 / s_2,
-    ``srank`` counts the directions that hold 99 % of the sum of the singular values, and ``norm`` is Frobenius'.
+    ``weight_change_r1`` is the share of the squared norm in the leading direction ``[fade:prop-15.1]``, ``..._gap`` is
+    s_1 / s_2, ``..._srank`` counts the directions that hold 99 % of the sum of the singular values (FADE's Figure 5),
+    and ``..._norm`` is Frobenius'.
     """
-
-    name: str
-    layer: int | None
-    r1: float
-    gap: float
-    srank: float
-    norm: float
-
-
-def weight_changes(start: Parameters, current: Parameters) -> list[MatrixChange]:
-    """Measure r1, s_1 / s_2, srank and norm of current - start of each matrix, in float64 (FADE's Figure 5)."""
-    last, changes = dict(named(current)), []
+    last, rows = dict(named(current)), []
     for name, old in named(start):
         stacked = name.startswith("layers.")
         if old.ndim != 2 + stacked:
             continue
-        for layer in range(len(old)) if stacked else [None]:
-            before, after = ((each if layer is None else each[layer]) for each in (old, last[name]))
-            change = np.asarray(after).astype(float) - np.asarray(before).astype(float)
-            if not np.isfinite(change).all():
-                raise InputError(f"parameter {name} holds NaN or infinity; allowed: finite numbers")
-            values = singular_values(change)
-            measures = leading_share(values), singular_gap(values), effective_rank(values), np.linalg.norm(values)
-            changes.append(MatrixChange(name, layer, *map(float, measures)))
-    return changes
-
-
-def weight_change_metrics(changes: Sequence[MatrixChange]) -> dict[str, float]:
-    """Return the medians over all matrices that changed, ``weight_change_r1`` and so on; NaN if there are none."""
-    changed = [change for change in changes if change.norm > 0]
-    values = {name: [getattr(change, name) for change in changed] for name in ("r1", "gap", "srank", "norm")}
-    return {f"weight_change_{name}": float(np.median(column)) if column else np.nan for name, column in values.items()}
+        for before, after in zip(old, last[name], strict=True) if stacked else [(old, last[name])]:
+            spectrum = singular_values(np.asarray(after).astype(float) - np.asarray(before).astype(float))
+            if spectrum.any():
+                measures = leading_share(spectrum), singular_gap(spectrum), effective_rank(spectrum)
+                rows.append([*map(float, measures), float(np.linalg.norm(spectrum))])
+    medians = np.median(rows, axis=0).tolist() if rows else [np.nan] * 4
+    return {
+        f"weight_change_{name}": median for name, median in zip(("r1", "gap", "srank", "norm"), medians, strict=True)
+    }
 
 
 def singular_values(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " R"]:

@@ -17,25 +17,17 @@ def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> 
     It is the share of the k-subsets of the n samples that hold one of the c ``correct`` ones. The relative error is
     about n times that of a float at most, also where pass@k is tiny.
 
-    Raises: InputError: unless 1 <= k <= n, and 0 <= c <= n for one problem or more.
+    Raises: InputError: unless 1 <= k <= n, and 0 <= c <= n for every problem.
 
     >>> unbiased_pass_at_k(np.array([0, 1, 2, 4]), 4, 2)
     array([0.        , 0.5       , 0.83333333, 1.        ])
     """
-    check_whole("samples", samples, 1)
     check_whole("k", k, 1, samples)
-    check_counts("correct", correct, samples)
+    outside = (correct < 0) | (correct > samples)
+    if outside.any():
+        raise InputError(f"correct holds {correct[outside][0]}; allowed: 0 to {samples}, the samples of a problem")
     values: np.ndarray = 0 - np.expm1(log_missed(samples, k)[correct])  # 0 - x, for -x would print -0.
     return values
-
-
-def check_counts(name: str, counts: Int[np.ndarray, " P"], samples: int) -> None:
-    """Raise ``InputError`` unless there are counts and each is from 0 to the number of samples."""
-    if not len(counts):
-        raise InputError(f"{name} holds no problem; allowed: one or more")
-    outside = (counts < 0) | (counts > samples)
-    if outside.any():
-        raise InputError(f"{name} holds {counts[outside][0]}; allowed: 0 to {samples}, the samples of a problem")
 
 
 def log_missed(samples: int, k: int) -> Float[np.ndarray, " counts"]:
@@ -61,14 +53,7 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
     It says how the mean would vary had other problems been drawn, and other samples with them; nothing about other
     training runs, which differ by more. For few problems (below about 20), and for values that are nearly all 0 or all
     1, it is too narrow; for one problem, or equal values, it has no width.
-
-    Raises: InputError: for no values, values that are not finite, a seed below 0, or fewer than 2000 resamples.
     """
-    check_whole("seed", seed, 0)
-    check_whole("resamples", resamples, 2000)
-    if not len(values):
-        raise InputError("values hold no problem; allowed: one or more")
-    check_finite_values(values)
     random, rows = np.random.default_rng(seed), max(1, AT_ONCE // len(values))
     sizes = [min(rows, resamples - done) for done in range(0, resamples, rows)]
     means = np.concatenate(
@@ -76,9 +61,3 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
     )
     low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
     return Interval(float(values.mean()), float(low), float(high))
-
-
-def check_finite_values(values: Float[np.ndarray, "..."]) -> None:
-    """Raise ``InputError`` for NaN or infinity."""
-    if not np.isfinite(values).all():
-        raise InputError("values hold NaN or infinity; allowed: finite numbers")

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from simlab.errors import InputError, check_range, check_whole
 from simlab.llm.batch_layout import rounded_up
 from simlab.llm.completions import CompletionBatch, filled_up, longest, target_logp
 from simlab.llm.config import ModelConfig
@@ -31,24 +30,18 @@ class Trajectories(NamedTuple):
     completions: list[list[int]]
 
 
-def rarest_trajectories(trajectories: Trajectories, nll: Float[np.ndarray, " n"], share: float = SHARE) -> Trajectories:
-    """Return the share (rounded down, at least 1) of correct trajectories of highest NLL ``[f-grpo:sec-5.4-nll]``."""
-    check_range("share", share, 0, 1, open_low=True)
-    count = len(trajectories.completions)
-    if not count:
-        raise InputError("there is no correct trajectory to choose rare ones from; allowed: one or more")
-    order = np.argsort(-nll, kind="stable")[: max(1, math.floor(share * count + SLACK))]
-    return Trajectories(
-        [trajectories.prompts[index] for index in order], [trajectories.completions[index] for index in order]
-    )
+def rarest_trajectories(trajectories: Trajectories, nll: Float[np.ndarray, " n"]) -> Trajectories:
+    """Return the ``SHARE`` (rounded down, at least 1) of trajectories of highest NLL ``[f-grpo:sec-5.4-nll]``."""
+    order = np.argsort(-nll, kind="stable")[: max(1, math.floor(SHARE * len(nll) + SLACK))]
+    return Trajectories(*([sequences[index] for index in order] for sequences in trajectories))
 
 
 def length_normalised_nll(
-    parameters: Parameters, config: ModelConfig, trajectories: Trajectories, *, at_once: int = AT_ONCE
+    parameters: Parameters, config: ModelConfig, trajectories: Trajectories
 ) -> Float[np.ndarray, " n"]:
-    """Return -(1 / |y|) sum_t log pi(y_t | x, y before t), ``at_once`` together ``[f-grpo:sec-5.4-nll]``."""
+    """Return -(1 / |y|) sum_t log pi(y_t | x, y before t) of one trajectory or more ``[f-grpo:sec-5.4-nll]``."""
     count = len(trajectories.prompts)
-    rows = min(at_once, rounded_up(max(count, 1)))
+    rows = min(AT_ONCE, rounded_up(count))
     (prompts, lengths), (tokens, sizes) = (
         filled_up(sequences, rows * math.ceil(count / rows), rounded_up(longest(sequences)))
         for sequences in trajectories
@@ -101,18 +94,16 @@ def choose_tracked(solutions: Solutions) -> Tracked:
     return tracked
 
 
-TAIL_MISS = (
-    "tracked_active",
-    "tail_miss",
-    "tail_miss_expected",
-    "tail_miss_lemma",
-    "tracked_correct_mass",
-    "tracked_solution_mass",
-)
+TRACKED_METRICS = (
+    "tracked_active", "tail_miss", "tail_miss_expected", "tail_miss_lemma", "tracked_correct_mass",
+    "tracked_solution_mass", "tracked_lost",
+)  # fmt: skip
 
 
-def tracked_tail_miss(tracked: Tracked, solutions: Solutions, group_size: int) -> dict[str, Float[np.ndarray, " K"]]:
-    """Return how often groups are active and miss each tracked solution, and Lemma 3.1's rate ``[f-grpo:lemma-3.1]``.
+def tracked_metrics(tracked: Tracked, solutions: Solutions, group_size: int) -> dict[str, float]:
+    """Return how often groups are active and miss a tracked solution, and Lemma 3.1's rate ``[f-grpo:lemma-3.1]``.
+
+    Each is a mean over the tracked solutions, NaN without any. G is at most the n samples of a problem.
 
     - ``tracked_active``, ``tail_miss``: shares of the groups with both outcomes, and of those among them without the
       tracked solution. The n samples of a problem are split, in their order, into groups of G; a remainder is in none.
@@ -121,15 +112,13 @@ def tracked_tail_miss(tracked: Tracked, solutions: Solutions, group_size: int) -
     - ``tail_miss_lemma``: the lemma at the shares mu and tau of the n samples (``tracked_correct_mass`` and
       ``tracked_solution_mass``), so for G draws *with* replacement from these samples. That is biased, of order G^2 / n
       and of either sign; for G near n it is not to be read.
+    - ``tracked_lost``: the share of the tracked solutions that no sample has.
 
     All three treat the samples of a problem as independent draws of one policy; that they agree says nothing on it.
     """
-    check_whole("group_size", group_size, 1)
     rows = []
     for problem, solution in zip(tracked.problems, tracked.solutions, strict=True):
         samples, count = solutions[problem], len(solutions[problem])
-        if count < group_size:
-            raise InputError(f"problem {problem} has {count} samples; allowed: {group_size} or more, the group size")
         correct = np.array([sample is not None for sample in samples])
         target = np.array([sample == solution for sample in samples])
         in_groups = slice(count - count % group_size), (-1, group_size)
@@ -141,12 +130,9 @@ def tracked_tail_miss(tracked: Tracked, solutions: Solutions, group_size: int) -
         avoided = np.exp(log_missed(count, group_size))
         expected = max(0.0, avoided[targets] - avoided[count - rights + targets] - avoided[rights])
         mu, tau = rights / count, targets / count
-        rows.append((active.mean(), missed.mean(), expected, float(tail_miss(group_size, mu, tau)), mu, tau))
-    return dict(zip(TAIL_MISS, np.array(rows, float).reshape(len(rows), len(TAIL_MISS)).T, strict=True))
-
-
-def tracked_metrics(tracked: Tracked, solutions: Solutions, group_size: int) -> dict[str, float]:
-    """Return mean ``tracked_tail_miss``, NaN for nothing tracked, and ``tracked_lost``: the share no sample has."""
-    rates = tracked_tail_miss(tracked, solutions, group_size)
-    rates["tracked_lost"] = rates["tracked_solution_mass"] == 0
-    return {name: float(values.mean()) if len(values) else np.nan for name, values in rates.items()}
+        lemma = float(tail_miss(group_size, mu, tau))
+        rows.append((active.mean(), missed.mean(), expected, lemma, mu, tau, tau == 0))
+    if not rows:
+        return dict.fromkeys(TRACKED_METRICS, np.nan)
+    columns = np.array(rows, float).T
+    return {name: float(column.mean()) for name, column in zip(TRACKED_METRICS, columns, strict=True)}

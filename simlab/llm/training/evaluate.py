@@ -7,21 +7,15 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from simlab.llm.instruments import rare_solutions
 from simlab.llm.instruments.batch_metrics import candidate_histogram, entropy_histogram
-from simlab.llm.instruments.model_changes import weight_change_metrics, weight_changes
+from simlab.llm.instruments.model_changes import weight_change_metrics
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
-from simlab.llm.instruments.rare_solutions import (
-    Tracked,
-    Trajectories,
-    choose_tracked,
-    length_normalised_nll,
-    rarest_trajectories,
-    tracked_metrics,
-)
+from simlab.llm.instruments.rare_solutions import Tracked, Trajectories
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import TaskProblem
 from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, ArmFolder
-from simlab.llm.training.groups import RolloutGroups, completion_records, hash_word
+from simlab.llm.training.groups import RolloutGroups, completion_records, correct_rollouts, hash_word
 from simlab.llm.training.setup import EVALUATION_KEY, Setup, step_key
 
 
@@ -52,58 +46,59 @@ class Evaluator(NamedTuple):
     ) -> tuple[Start, dict[str, Any]]:
         """Evaluate after a step and write line and texts, tail misses at ``group_size``; return start and line."""
         settings, config = self.setup.settings, self.setup.loaded.config
-        sample, records = self.evaluate(parameters, step)
-        start = start or Start(parameters, choose_tracked(sample.groups.solutions), _rarest(sample.groups))
+        samples = self.evaluate(parameters, step)
+        first, *others = samples
+        groups, line = samples[first].groups, {"step": step, **samples[first].line}
+        if others:
+            line |= {"set": first, "sets": {name: samples[name].line for name in others}}
+        start = start or Start(parameters, rare_solutions.choose_tracked(groups.solutions), _rarest(groups))
         size = min(group_size, settings.evaluation.samples)
-        line: dict[str, Any] = {"step": step, **sample.line}
-        line |= tracked_metrics(start.tracked, sample.groups.solutions, size)
+        line |= rare_solutions.tracked_metrics(start.tracked, groups.solutions, size)
         if start.rare.prompts:
-            line["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
+            line["rare_nll"] = float(rare_solutions.length_normalised_nll(parameters, config, start.rare).mean())
         if step and settings.record.weight_changes:
             before, after = (jax.tree.map(np.asarray, each) for each in (start.parameters, parameters))
-            line |= weight_change_metrics(weight_changes(before, after))
-        if any(records.values()):
-            folder.append(COMPLETIONS, {"step": step, "sets": records})
+            line |= weight_change_metrics(before, after)
+        most = settings.record.completions
+        texts = {name: completion_records(each.groups, self.setup.reader, most) for name, each in samples.items()}
+        if any(texts.values()):
+            folder.append(COMPLETIONS, {"step": step, "sets": texts})
         folder.append(EVALUATIONS, line)
         return start, line
 
-    def evaluate(self, parameters: Parameters, step: int) -> tuple[EvaluationSample, dict[str, list[dict[str, Any]]]]:
-        """Return the sample of the first set, whose line includes the others', and ``completion_records`` of each."""
-        key = jax.random.fold_in(step_key(self.seed, EVALUATION_KEY), step)
-        reader, most = self.setup.reader, self.setup.settings.record.completions
-        (first, problems), *others = reader.task.evaluation_sets.items()
-        sample = self.evaluate_set(problems, parameters, key)
-        lines, records = dict[str, Any](), {first: completion_records(sample.groups, reader, most)}
-        for name, set_problems in others:
-            other = self.evaluate_set(set_problems, parameters, jax.random.fold_in(key, hash_word(name)))
-            lines[name], records[name] = other.line, completion_records(other.groups, reader, most)
-        if others:
-            sample.line.update(set=first, sets=lines)
-        return sample, records
+    def evaluate(self, parameters: Parameters, step: int) -> dict[str, EvaluationSample]:
+        """Sample and measure completions of each evaluation set, by name."""
+        key, samples = jax.random.fold_in(step_key(self.seed, EVALUATION_KEY), step), dict[str, EvaluationSample]()
+        for name, problems in self.setup.reader.task.evaluation_sets.items():
+            of_set = jax.random.fold_in(key, hash_word(name)) if samples else key
+            samples[name] = self.evaluate_set(problems, parameters, of_set)
+        return samples
 
     def evaluate_set(
         self, problems: Sequence[TaskProblem], parameters: Parameters, key: PRNGKeyArray
     ) -> EvaluationSample:
         """Sample completions of each problem, and measure them."""
-        settings, reader = self.setup.settings, self.setup.reader
-        samples, temperature = settings.evaluation.samples, settings.evaluation.temperature
+        settings, reader, evaluation = self.setup.settings, self.setup.reader, self.setup.settings.evaluation
+        samples = evaluation.samples
         groups = reader.sample(
             self.setup.policy().cast(parameters),
             problems,
             samples,
             key=key,
-            temperature=settings.rl.temperature if temperature is None else temperature,
-            at_once=settings.evaluation.rollouts,
+            temperature=settings.rl.temperature if evaluation.temperature is None else evaluation.temperature,
+            at_once=evaluation.rollouts,
             top_n=settings.record.top_n,
-            **settings.evaluation.truncation,
+            top_p=evaluation.top_p,
+            top_k=evaluation.top_k,
+            min_p=evaluation.min_p,
         )
-        mask, solutions = groups.sampled.mask, groups.solutions
-        correct = np.array([sum(form is not None for form in forms) for forms in solutions])
+        mask = groups.sampled.mask
+        correct = correct_rollouts(groups).sum(axis=1)
         pass_at_k = {k: unbiased_pass_at_k(correct, samples, k) for k in powers(samples)}
         line = {
             "samples": samples,
             "correct": correct,
-            "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
+            "distinct": [len({*forms} - {None}) for forms in groups.solutions],
             "pass_at_k": {k: interval(values, seed=0)._asdict() for k, values in pass_at_k.items()},
             "length": mask.sum(axis=2).mean(),
             "unfinished": reader.unfinished(groups),
@@ -117,12 +112,10 @@ class Evaluator(NamedTuple):
 
 def _rarest(groups: RolloutGroups) -> Trajectories:
     """Return the rarest correct completions, by their likelihood per token at the temperature of sampling."""
-    prompts, completions, nll = list[list[int]](), list[list[int]](), list[float]()
-    for row, forms in enumerate(groups.solutions):
-        prompt = groups.batch.prompts[row, : groups.batch.lengths[row]].tolist()
-        for member in (member for member, form in enumerate(forms) if form is not None):
-            mask = groups.sampled.mask[row, member]
-            prompts.append(prompt)
-            completions.append(groups.sampled.tokens[row, member][mask].tolist())
-            nll.append(-float(groups.sampled.logp[row, member][mask].mean()))
-    return rarest_trajectories(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])
+    prompts, completions, nll, sampled = list[list[int]](), list[list[int]](), list[float](), groups.sampled
+    for row, member in np.argwhere(correct_rollouts(groups)):
+        mask = sampled.mask[row, member]
+        prompts.append(groups.batch.prompts[row, : groups.batch.lengths[row]].tolist())
+        completions.append(sampled.tokens[row, member][mask].tolist())
+        nll.append(-float(sampled.logp[row, member][mask].mean()))
+    return rare_solutions.rarest_trajectories(Trajectories(prompts, completions), np.array(nll))

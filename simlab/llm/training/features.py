@@ -7,6 +7,7 @@ standard error of about sqrt(2 / sketch) of the product of norms at most. ``head
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -36,14 +37,12 @@ def full_features(
     ``scale`` are the factors M^(1/2) of each parameter, None for 1.
     """
     trained = sum(leaf.size for leaf in jax.tree.leaves(parameters))
-    at_once, result = gradients_at_once(trained, policy.microbatch, jax.default_backend()), Features()
-    for piece in microbatches(batch, policy.microbatch):
-        found = _gradient_features(
-            parameters, policy.base, scale, config=policy.config, batch=piece.batch, temperature=policy.temperature,
-            how=policy.computation, sketch=sketch, at_once=at_once,
-        )  # fmt: skip
-        result = _scattered(result, found, piece.prompts, piece.rollouts, batch)
-    return result
+    compute = functools.partial(
+        _gradient_features, parameters, policy.base, scale, config=policy.config, temperature=policy.temperature,
+        how=policy.computation, sketch=sketch,
+        at_once=gradients_at_once(trained, policy.microbatch, jax.default_backend()),
+    )  # fmt: skip
+    return _by_microbatch(compute, policy, batch)
 
 
 def features_by(
@@ -68,21 +67,21 @@ def gradients_at_once(trained: int, microbatch: int, platform: str) -> int:
 
 def head_features_of(policy: DecoderPolicy, parameters: Parameters, batch: CompletionBatch) -> Features:
     """Return the features of all rollouts by the last layer alone."""
-    whole, onto, result = policy.cast(parameters), jnp.asarray(projection(policy.config.vocab_size)), Features()
+    onto = jnp.asarray(projection(policy.config.vocab_size))
+    compute = functools.partial(
+        _head_features, policy.cast(parameters), policy.config, temperature=policy.temperature, onto=onto
+    )
+    return _by_microbatch(compute, policy, batch)
+
+
+def _by_microbatch(compute: Callable[..., list[Array]], policy: DecoderPolicy, batch: CompletionBatch) -> Features:
+    """Compute the features of each microbatch; a rollout without tokens has zeros."""
+    result = Features()
     for piece in microbatches(batch, policy.microbatch):
-        found = _head_features(whole, policy.config, piece.batch, policy.temperature, onto)
-        result = _scattered(result, [found], piece.prompts, piece.rollouts, batch)
-    return result
-
-
-def _scattered(
-    result: Features, found: list[Array], prompts: np.ndarray, rollouts: np.ndarray, batch: CompletionBatch
-) -> Features:
-    """Write the features of a microbatch into their rows; a rollout without tokens has zeros."""
-    if not result:
-        result = [np.zeros((*batch.tokens.shape[:2], layer.shape[-1]), np.float32) for layer in found]
-    for target, layer in zip(result, found, strict=True):
-        target[prompts, rollouts] = np.asarray(layer)[: len(prompts), : rollouts.shape[1]]
+        layers = compute(batch=piece.batch)
+        result = result or [np.zeros((*batch.tokens.shape[:2], each.shape[-1]), np.float32) for each in layers]
+        for target, layer in zip(result, layers, strict=True):
+            target[piece.prompts, piece.rollouts] = np.asarray(layer)[: len(piece.prompts), : piece.rollouts.shape[1]]
     return result
 
 
@@ -160,26 +159,21 @@ def _head_features(
     batch: CompletionBatch,
     temperature: Float[Array, ""] | float,
     onto: Array,
-) -> Float[Array, "P G F"]:
+) -> list[Float[Array, "P G F"]]:
     def projected(logits: Array, tokens: Array) -> Array:
         found: Array = residuals(logits, tokens, temperature, onto)
         return found
 
     hidden = completion_states(parameters, config, batch)
     residual = map_logits(projected, parameters, hidden, jnp.asarray(batch.tokens))
-    found: Array = head_features(hidden.astype(residual.dtype), residual, jnp.asarray(batch.mask))
-    return found
+    return [head_features(hidden.astype(residual.dtype), residual, jnp.asarray(batch.mask))]
 
 
 def root_preconditioner(settings: OptimizerSettings, optimizer: Any) -> Parameters | None:
     """M^(1/2) of each parameter, of the optimiser's state: of Adam (sqrt(v) + eps)^(-1/2); None for the identity."""
-    adam = [part for part in jax.tree.leaves(optimizer, is_leaf=_is_adam) if _is_adam(part)]
-    if not adam or not int(adam[0].count):
+    adam = optax.tree_utils.tree_get(optimizer, "ScaleByAdamState")
+    if adam is None or not int(adam.count):
         return None
-    unbiased = 1 - settings.b2 ** int(adam[0].count)
-    root: Parameters = jax.tree.map(lambda v: (jnp.sqrt(v / unbiased) + settings.eps) ** -0.5, adam[0].nu)
+    unbiased = 1 - settings.b2 ** int(adam.count)
+    root: Parameters = jax.tree.map(lambda v: (jnp.sqrt(v / unbiased) + settings.eps) ** -0.5, adam.nu)
     return root
-
-
-def _is_adam(part: Any) -> bool:
-    return isinstance(part, optax.ScaleByAdamState)

@@ -13,20 +13,24 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from simlab.errors import Diverged, InputError
-from simlab.files import check_removable, write_whole
+from simlab.files import check_removable, whole_file, write_whole
 from simlab.interference.record import FOLDER, remove_later
 from simlab.llm.loggers import Scalars, WandbFiles
+from simlab.llm.model import Parameters
 from simlab.llm.training.origin import CONTINUED, Origin, describe_difference, first_difference, list_origins
 from simlab.llm.training.settings import TrainingSettings
-from simlab.llm.training.state import TrainerState, load_state, read_record, save_state
 from simlab.reading import read_bytes
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
@@ -36,6 +40,7 @@ METRICS, EVALUATIONS, ROLLOUTS, COMPLETIONS = LINES
 CHECKPOINT, MODEL, FINISHED = "state.npz", "model", "finished.json"
 TRL_CHECKPOINTS = "trl"  # the folder that TRL writes its own to
 ELSEWHERE = "--overwrite, or another --out"
+RECORD = "record"  # the member of a checkpoint with JSON
 
 
 def arm_folder(run: Path, name: str) -> Path:
@@ -81,6 +86,66 @@ def evaluation_scalars(line: Mapping[str, Any], name: str = "evaluation") -> dic
 
 
 SCALARS = {METRICS: metric_scalars, EVALUATIONS: evaluation_scalars}
+
+
+class TrainerState(NamedTuple):
+    """Training between two steps.
+
+    ``cursor`` counts problems used, ``older`` has former parameters, latest first, and ``again`` the numbers of the
+    problems that come again in the next batch, where a remedy says which.
+    """
+
+    parameters: Parameters
+    optimizer: Any
+    estimator: Any = ()
+    surrogate: Any = ()
+    step: int = 0
+    cursor: int = 0
+    older: tuple[Parameters, ...] = ()
+    again: Any = ()
+
+
+def save_state(path: Path, state: TrainerState, record: Mapping[str, Any]) -> None:
+    """Write a state and a record, which is plain data; array by array, so that no second copy is in memory."""
+    leaves = {str(index): leaf for index, leaf in enumerate(jax.tree.leaves(state))}
+    leaves[RECORD] = np.array(json.dumps({**record, "step": state.step}))
+    with whole_file(path) as file:
+        np.savez(file, allow_pickle=False, **leaves)
+
+
+def load_state(path: Path, like: TrainerState) -> TrainerState:
+    """Read a state of the same structure as ``like``, with arrays of JAX or NumPy as there."""
+    leaves, structure = jax.tree.flatten(like)
+    with _members(path) as members:
+        if len(members) != len(leaves) + 1:
+            raise ValueError(f"{len(members) - 1} arrays, not {len(leaves)}")
+        values = [_restored(members[str(index)], leaf) for index, leaf in enumerate(leaves)]
+    state: TrainerState = jax.tree.unflatten(structure, values)
+    return state
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the record of a state, with its ``step``."""
+    with _members(path) as members:
+        record: dict[str, Any] = json.loads(str(members[RECORD]))
+    return record
+
+
+def _restored(value: np.ndarray, like: Any) -> Any:
+    if value.shape != np.shape(like):
+        raise ValueError(f"shape {value.shape}, not {np.shape(like)}")
+    return int(value) if isinstance(like, int) else jnp.asarray(value) if isinstance(like, jax.Array) else value
+
+
+@contextlib.contextmanager
+def _members(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as members:
+            yield members
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, NotImplementedError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        allowed = "delete it to restart this arm"
+        raise InputError(f"checkpoint {path} is damaged or belongs to another run ({reason}); {allowed}") from None
 
 
 class ArmFolder(contextlib.ExitStack):

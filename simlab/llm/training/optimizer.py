@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,17 +14,20 @@ from simlab.llm.model import Parameters
 from simlab.llm.training.settings import OptimizerSettings
 from simlab.truths import all_true
 
+COMPILED = ("weight_decay", "b1", "b2", "eps", "max_norm", "optimizer")  # one program serves all learning rates
+
 
 def first_state(settings: OptimizerSettings, parameters: Parameters) -> Any:
     """Return the optimiser's state before the first step."""
-    return jax.jit(_compiled_settings(settings).transformation().init)(parameters)
+    return jax.jit(transformation(settings).init)(parameters)
 
 
 def ascend(
     settings: OptimizerSettings, parameters: Parameters, state: Any, gradient: Parameters, rate: float
 ) -> tuple[Parameters, Any, float]:
     """Step up, in the buffers of state and gradient; return parameters, state, and the norm before clipping."""
-    parameters, state, norm, finite = _ascend(_compiled_settings(settings), parameters, state, gradient, rate)
+    compiled = OptimizerSettings(**{name: getattr(settings, name) for name in COMPILED})
+    parameters, state, norm, finite = _ascend(compiled, parameters, state, gradient, rate)
     if not math.isfinite(norm):
         raise Diverged(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")
     if not finite:
@@ -34,40 +37,27 @@ def ascend(
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
 def _ascend(
-    settings: "CompiledSettings",
+    settings: OptimizerSettings,
     parameters: Parameters,
     state: Any,
     gradient: Parameters,
     rate: Float[Array, ""] | float,
 ) -> tuple[Parameters, Any, Float[Array, ""], Bool[Array, ""]]:
     downhill = jax.tree.map(lambda leaf: -leaf, gradient)
-    updates, state = settings.transformation().update(downhill, state, parameters)
+    updates, state = transformation(settings).update(downhill, state, parameters)
     moved = jax.tree.map(lambda old, update: (old - rate * update).astype(old.dtype), parameters, updates)
     finite = all_true(jnp.array([all_true(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(moved)]))
     return moved, state, optax.global_norm(gradient), finite
 
 
-class CompiledSettings(NamedTuple):
-    """Fields of ``OptimizerSettings`` that a compiled program depends on; one program serves all learning rates."""
-
-    optimizer: str
-    weight_decay: float
-    b1: float
-    b2: float
-    eps: float
-    max_norm: float
-
-    def transformation(self) -> optax.GradientTransformation:
-        """Build the optimiser without its learning rate."""
-        return optax.chain(
-            optax.clip_by_global_norm(self.max_norm),
-            optax.scale_by_adam(self.b1, self.b2, self.eps) if self.optimizer == "adamw" else optax.identity(),
-            optax.add_decayed_weights(self.weight_decay, mask=_matrices),
-        )
-
-
-def _compiled_settings(settings: OptimizerSettings) -> CompiledSettings:
-    return CompiledSettings(*(getattr(settings, name) for name in CompiledSettings._fields))
+def transformation(settings: OptimizerSettings) -> optax.GradientTransformation:
+    """Build the optimiser without its learning rate."""
+    adam = optax.scale_by_adam(settings.b1, settings.b2, settings.eps)
+    return optax.chain(
+        optax.clip_by_global_norm(settings.max_norm),
+        adam if settings.optimizer == "adamw" else optax.identity(),
+        optax.add_decayed_weights(settings.weight_decay, mask=_matrices),
+    )
 
 
 def _matrices(parameters: Parameters) -> Any:

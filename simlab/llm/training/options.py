@@ -9,13 +9,13 @@ from simlab.grammar import split
 from simlab.llm.tasks.rewards import is_verifier
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
-from simlab.llm.training.settings import SECTIONS, TrainingSettings, merge_layers, setting_names
+from simlab.llm.training.settings import SECTIONS, TrainingSettings, merge_layers
 from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
 from simlab.text import read_value
 
 # The settings that have options: of the task ``data``, of others, and of the run as a whole.
-DATA = {"data": "train", "verifier": "verifier", "reward": "reward", "max_new_tokens": "max_new_tokens"}
+DATA = {"data": "train"} | {name: name for name in ("verifier", "reward", "max_new_tokens")}
 RL = ("steps", "prompts", "group_size", "learning_rate", "optimizer")
 RUNS = ("seeds", "engine")
 NO_SETTINGS = (*RL, *RUNS, *DATA, "arms", "preset", "model", "task")  # options that a person may take for settings
@@ -81,20 +81,16 @@ def _read_settings(path: Path) -> dict[str, Any]:
 def _read_params(pairs: Iterable[str]) -> Iterable[dict[str, Any]]:
     params: dict[str, dict[str, Any]] = {}
     for pair in pairs:
-        name, _, _ = pair.partition("=")
-        if name in params:
-            raise InputError(f"parameter {name!r} is given twice; allowed: once")
-        params[name] = _read_param(pair)
+        path, equals, text = pair.partition("=")
+        section, _, name = path.partition(".")
+        if path in params:
+            raise InputError(f"parameter {path!r} is given twice; allowed: once")
+        if not equals or not name:
+            check_no_option(pair, path, text, NO_SETTINGS)
+            known = [f"{name}.{setting}" for name, kind in SECTIONS.items() for setting in vars(kind())]
+            hint = did_you_mean(next((each for each in known if each.endswith(f".{path}")), path), known)
+            allowed = "SECTION.NAME=VALUE, such as task.digits=3"
+            raise InputError(f"--param {pair!r} cannot be read{hint}; allowed: {allowed}")
+        check_choice("section", section, ["task", *SECTIONS])
+        params[path] = {section: {name: read_value(text)}}
     return params.values()
-
-
-def _read_param(pair: str) -> dict[str, Any]:
-    path, equals, text = pair.partition("=")
-    section, _, name = path.partition(".")
-    if not equals or not name:
-        check_no_option(pair, path, text, NO_SETTINGS)
-        settings = [f"{name}.{setting}" for name in SECTIONS for setting in setting_names(name)]
-        hint = did_you_mean(next((known for known in settings if known.endswith(f".{path}")), path), settings)
-        raise InputError(f"--param {pair!r} cannot be read{hint}; allowed: SECTION.NAME=VALUE, such as task.digits=3")
-    check_choice("section", section, ["task", *SECTIONS])
-    return {section: {name: read_value(text)}}

@@ -11,18 +11,11 @@ from jaxtyping import Bool, PRNGKeyArray
 from simlab.estimators.registry import check_domain
 from simlab.estimators.tokens import of_tokens
 from simlab.interference.weights import rollout_weights
-from simlab.llm.instruments.batch_metrics import (
-    batch_values,
-    group_metrics,
-    kl_from_log_ratio,
-    part_metrics,
-    token_metrics,
-    update_values,
-)
-from simlab.llm.instruments.model_changes import entropy_change
+from simlab.llm.instruments import batch_metrics, model_changes
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import TaskProblem
 from simlab.llm.training.features import features_by, root_preconditioner
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.gradient import DecoderPolicy, microbatches
 from simlab.llm.training.groups import (
     Reader,
@@ -35,7 +28,6 @@ from simlab.llm.training.groups import (
 from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.remedies import Change, MeasuredPushes, change, measured, prompt_numbers
 from simlab.llm.training.settings import PolicyGradientSettings, ProbeSettings
-from simlab.llm.training.state import TrainerState
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_finite, check_rollouts
 from simlab.simulator.mismatch import importance_weights, takes_part
@@ -94,7 +86,7 @@ class Trainer(NamedTuple):
         metrics = self.metrics(groups, advantages) | sampled_metrics | update_metrics
         if rollouts.ref_logp is not None:
             gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
-            metrics["reference_kl"] = kl_from_log_ratio(gap.astype(float))
+            metrics["reference_kl"] = batch_metrics.kl_from_log_ratio(gap.astype(float))
         if remedy is not None:
             metrics |= remedy.metrics
             after = after if remedy.again is None else after._replace(again=remedy.again)
@@ -216,13 +208,9 @@ class Trainer(NamedTuple):
     def measured(self, state: TrainerState, groups: RolloutGroups, rollouts: Rollouts) -> MeasuredPushes:
         """Measure by the rollouts of a batch what its prompts do to one another."""
         scale = root_preconditioner(self.settings, state.optimizer)
+        batch, sketch = groups.batch, self.probe.sketch
         features, _ = features_by(
-            self.probe.estimators[0],
-            self.policy,
-            state.parameters,
-            groups.batch,
-            scale=scale,
-            sketch=self.probe.sketch,
+            self.probe.estimators[0], self.policy, state.parameters, batch, scale=scale, sketch=sketch
         )
         weighed = rollout_weights(self.method.at(state.surrogate), rollouts, state.estimator)
         return measured(features, groups, weighed)
@@ -247,7 +235,9 @@ class Trainer(NamedTuple):
             ratio = self.ratio(state.parameters, minibatch, read, number)
             coefficients = np.asarray(method.from_advantages(ratio, advantages[rows], read), np.float32)
             check_finite(method.surrogate.name, "coefficients", coefficients, read)
-            metrics = update_values(ratio, coefficients, np.asarray(advantages[rows]), minibatch.batch.mask)
+            metrics = batch_metrics.update_values(
+                ratio, coefficients, np.asarray(advantages[rows]), minibatch.batch.mask
+            )
             if self.settings.isolation:
                 mask = takes_part(read.old_logp, self.settings.isolation, number < len(order))
                 coefficients = np.where(_expand(mask, coefficients), coefficients, 0)
@@ -260,7 +250,7 @@ class Trainer(NamedTuple):
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
             updates.append(metrics | {"grad_norm": norm})
-        return state, {**batch_values(updates, rate)}
+        return state, {**batch_metrics.batch_values(updates, rate)}
 
     def ratio(self, parameters: Parameters, groups: RolloutGroups, rollouts: Rollouts, update: int) -> np.ndarray:
         """Return the ratios (P, G, T) of pi to the policy before: 1 at the first update, unless it is the sampler's."""
@@ -275,9 +265,9 @@ class Trainer(NamedTuple):
         """Return the metrics of the groups that are learned from."""
         sampled, mask, advantages = groups.sampled, groups.sampled.mask, np.asarray(advantages)
         return {
-            **group_metrics(groups.rewards, advantages, mask, groups.solutions, groups.correct),
-            **part_metrics(groups.parts, groups.part_weights, advantages, mask),
-            **token_metrics(sampled.logp, sampled.entropy, advantages, mask=mask, topn_logp=sampled.topn_logp),
+            **batch_metrics.group_metrics(groups.rewards, advantages, mask, groups.solutions, groups.correct),
+            **batch_metrics.part_metrics(groups.parts, groups.part_weights, advantages, mask),
+            **batch_metrics.token_metrics(sampled.logp, sampled.entropy, advantages, mask, sampled.topn_logp),
             "length": float(mask.sum(axis=2).mean()),
             "unfinished": self.reader.unfinished(groups),
         }
@@ -288,9 +278,10 @@ class Trainer(NamedTuple):
         """Return the change of entropy in the contexts of the rollouts of one microbatch."""
         microbatch = next(microbatches(groups.batch, self.policy.microbatch))
         spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
-        config, temperature, merge = self.policy.config, self.settings.temperature, self.policy.merge
         batch, advantages = microbatch.batch, microbatch.gather(spread)
-        return {**entropy_change(merge(before), merge(after), config, batch, advantages, temperature=temperature)}
+        before, after = self.policy.merge(before), self.policy.merge(after)
+        config, temperature = self.policy.config, self.settings.temperature
+        return {**model_changes.entropy_change(before, after, config, batch, advantages, temperature=temperature)}
 
 
 def _expand(weights: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

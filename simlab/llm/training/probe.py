@@ -11,23 +11,15 @@ from jaxtyping import Float, PRNGKeyArray
 
 from simlab.interference.kernel import measure, solve_rate_gradients
 from simlab.interference.record import Record, write_record
-from simlab.interference.weights import rollout_weights
+from simlab.interference.weights import Weights, Without, rollout_weights
 from simlab.llm.model import Parameters
 from simlab.llm.training.features import Features, features_by, root_preconditioner, sketched
+from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.groups import RolloutGroups, absent_rollouts, correct_rollouts
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.settings import ProbeSettings
-from simlab.llm.training.state import TrainerState
 
 PANEL, NOISE = 4, 5  # purposes of random numbers, beside those of a step
-
-
-class Measured(NamedTuple):
-    """Groups of rollouts, R of each prompt, with their weights in the loss."""
-
-    groups: RolloutGroups
-    weights: Float[np.ndarray, "N R"]
-    without: Float[np.ndarray, "N R R"]
 
 
 class Gradients(NamedTuple):
@@ -59,25 +51,27 @@ def probe(
     The rates of the step are not known yet, nor how far it moves the solve rates: ``write_records`` adds them, with the
     ``gradients`` that are put here by the name of the estimator.
     """
-    parts = [_weighed(trainer, state, groups, len(groups.problems), key)]
+    batches = [groups]
     if settings.panel:
         problems = next(iter(trainer.reader.task.evaluation_sets.values()))[: settings.panel]
         sampler = trainer.policy.cast(state.parameters)
-        panel = trainer.sample(sampler, problems, settings.rollouts, jax.random.fold_in(key, PANEL))
-        parts.append(_weighed(trainer, state, panel, len(groups.problems), key))
+        batches.append(trainer.sample(sampler, problems, settings.rollouts, jax.random.fold_in(key, PANEL)))
     scale, records = root_preconditioner(trainer.settings, state.optimizer), []
-    width = max(part.weights.shape[1] for part in parts)
-    arrays = [(correct_rollouts(each.groups), *each[1:], ~absent_rollouts(each.groups)) for each in parts]
+    width = max(each.rewards.shape[1] for each in batches)
+    arrays = [
+        (correct_rollouts(each), *_weighed(trainer, state, each, len(groups.problems), key), ~absent_rollouts(each))
+        for each in batches
+    ]
     correct, weights, without, present = (
         np.concatenate([_widened(values, width) for values in pieces]) for pieces in zip(*arrays, strict=True)
     )
-    batch = np.repeat([True, False][: len(parts)], [len(part.weights) for part in parts])
-    prompts = [problem.prompt for part in parts for problem in part.groups.problems]
+    batch = np.repeat([True, False][: len(batches)], [len(each.problems) for each in batches])
+    prompts = [problem.prompt for each in batches for problem in each.problems]
     for name in settings.estimators:
         full = name == "full"
         found = [
-            features_by(name, trainer.policy, state.parameters, part.groups.batch, scale=scale, sketch=settings.sketch)
-            for part in parts
+            features_by(name, trainer.policy, state.parameters, each.batch, scale=scale, sketch=settings.sketch)
+            for each in batches
         ]
         layers, sketch = zip(*(layers for layers, _ in found), strict=True), found[0][1]
         features = [np.concatenate([_widened(rows, width, square=False) for rows in layer]) for layer in layers]
@@ -101,13 +95,15 @@ def probe(
     return records
 
 
-def _weighed(trainer: Trainer, state: TrainerState, groups: RolloutGroups, prompts: int, key: PRNGKeyArray) -> Measured:
+def _weighed(
+    trainer: Trainer, state: TrainerState, groups: RolloutGroups, prompts: int, key: PRNGKeyArray
+) -> tuple[Weights, Without]:
     """Weigh rollouts as the loss of a batch of so many prompts does, in groups of the batch's size."""
     number = groups.rewards.shape[1] // trainer.settings.group_size
     cut = _cut(groups, number)
     rollouts = trainer.rollouts(cut, cut.sampled.logp, jax.random.fold_in(key, NOISE))
     method = trainer.method.at(state.surrogate)
-    return Measured(groups, *rollout_weights(method, rollouts, state.estimator, groups=number, prompts=prompts))
+    return rollout_weights(method, rollouts, state.estimator, groups=number, prompts=prompts)
 
 
 def _cut(groups: RolloutGroups, number: int) -> RolloutGroups:

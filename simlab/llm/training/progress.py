@@ -13,22 +13,17 @@ from tqdm import tqdm
 SECONDS = 30.0  # between two lines of a log
 
 
-class TrainingProgress:
+class TrainingProgress(contextlib.ExitStack):
     """A bar on a terminal, and elsewhere a line every half minute; a context manager."""
 
-    def __init__(self, name: str, total: int, done: int, file: Any = None, clock: Callable[[], float] = time.monotonic):
-        self.name, self.total, self.first, self.clock = name, total, done, clock
-        self.file = sys.stderr if file is None else file
+    def __init__(self, name: str, total: int, done: int):
+        super().__init__()
+        self.name, self.total, self.first = name, total, done
         self.numbers: dict[str, float] = {}
-        self.began = self.printed = clock()
-        hidden = not self.file.isatty()
-        self.bar = tqdm(desc=name, total=total, initial=done, unit="step", file=self.file, disable=hidden)
-
-    def __enter__(self) -> "TrainingProgress":
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self.bar.close()
+        self.began = self.printed = time.monotonic()
+        hidden = not sys.stderr.isatty()
+        self.bar = tqdm(desc=name, total=total, initial=done, unit="step", file=sys.stderr, disable=hidden)
+        self.callback(self.bar.close)
 
     def evaluated(self, line: Mapping[str, Any]) -> None:
         """Show pass@1 and the pass@k of the largest k from now on."""
@@ -41,11 +36,11 @@ class TrainingProgress:
         if not self.bar.disable:
             self.bar.set_postfix({name: f"{value:.3f}" for name, value in self.numbers.items()})
             self.bar.update(step - self.bar.n)
-        elif step in (self.first + 1, self.total) or self.clock() - self.printed >= SECONDS:
-            self.printed = self.clock()
+        elif step in (self.first + 1, self.total) or time.monotonic() - self.printed >= SECONDS:
+            self.printed = time.monotonic()
             shown = [f"{name} {value:.3f}" for name, value in self.numbers.items()]
             line = ", ".join([f"{self.name}: step {step} of {self.total}", *self._times(step), *shown])
-            print(line, file=self.file, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
     def trained(self, step: int, line: Mapping[str, Any]) -> None:
         """Show a line of an arm's metrics."""
@@ -55,7 +50,7 @@ class TrainingProgress:
         """Return rate and remaining time; none at the first step, which compiles programs."""
         if step == self.first + 1:
             return []
-        seconds = (self.clock() - self.began) / (step - self.first)
+        seconds = (time.monotonic() - self.began) / (step - self.first)
         left = seconds * (self.total - step)
         remaining = [f"{tqdm.format_interval(left)} left"] if left else []
         return [f"{seconds:.2g} s a step", *remaining]

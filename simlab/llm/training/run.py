@@ -12,13 +12,12 @@ from simlab.files import explained, file_lock, remove_unfinished
 from simlab.llm.checkpoint import free_memory
 from simlab.llm.loggers import check_tensorboard, check_wandb
 from simlab.llm.tasks import OWN, Task, task
-from simlab.llm.training.arms import ArmRun
+from simlab.llm.training.arms import ArmRun, make_start
 from simlab.llm.training.folder import MODEL, RUN, START, RunFolder
 from simlab.llm.training.memory import FLOAT, count_parameters, needed_memory
 from simlab.llm.training.origin import current_origin
 from simlab.llm.training.settings import TrainingSettings
 from simlab.llm.training.setup import Setup
-from simlab.llm.training.warm_start import make_start
 from simlab.llm.training.warnings import warnings
 from simlab.simulator.compiled import keep_on_disk
 
@@ -123,7 +122,6 @@ def format_bytes(size: int) -> str:
 
 @contextlib.contextmanager
 def _explain_exhaustion() -> Iterator[None]:
-    """Turn an error about memory into an ``InputError`` in one line."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

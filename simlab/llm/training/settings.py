@@ -1,6 +1,7 @@
 """Settings of a training run, as the plain data of ``run.json``; annotations say their kinds and ranges."""
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -21,9 +22,7 @@ from simlab.simulator.verifier import check_accepted, check_errors, correct_rewa
 from simlab.text import read_value
 
 SCRATCH = "scratch"
-NOT_ARCHITECTURE = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")
 LORA_ALPHA = 32.0
-LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
 ARM_SETTING = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
 KINDS: dict[Any, tuple[Any, str]] = {
     str: (str, "a text"),
@@ -34,11 +33,7 @@ KINDS: dict[Any, tuple[Any, str]] = {
 }
 
 
-def check_positive(name: str, value: float, high: float = math.inf) -> None:
-    """Raise ``InputError`` for a number that is not above 0, and up to ``high``."""
-    check_range(name, value, 0, high, open_low=True)
-
-
+check_positive = functools.partial(check_range, low=0, open_low=True)
 Count = Annotated[int, check_whole, 1]
 CountOrNone = Annotated[int, check_whole, 0]
 Positive = Annotated[float, check_positive]
@@ -102,11 +97,6 @@ class ModelSettings(Section):
     def lora_scale(self) -> float:
         """The factor of the product of two adapters."""
         return self.lora_alpha / self.lora_rank if self.lora_rank else 1.0
-
-    @property
-    def architecture_fields(self) -> dict[str, Any]:
-        """Arguments of ``ModelConfig`` for a model from scratch."""
-        return {name: value for name, value in vars(self).items() if name not in NOT_ARCHITECTURE}
 
 
 @dataclass(frozen=True)
@@ -208,7 +198,7 @@ class PolicyGradientSettings(OptimizerSettings):
     false_negative: float = 0.0
     errors_of: str = "rollout"
     verifier_correction: str = "none"
-    lag: Annotated[int, check_whole, 0, LARGEST_LAG] = 0
+    lag: CountOrNone = 0
     sampler: Annotated[str, check_choice, ("exact", "bfloat16")] = "exact"  # the decoder computes in no float16
     correction: Annotated[str, check_choice, mismatch.CORRECTIONS] = "none"
     correction_unit: Annotated[str, check_choice, mismatch.UNITS] = "token"
@@ -315,7 +305,7 @@ class EvaluationSettings(Section):
     samples: Count = 64
     rollouts: Count = 4096
     temperature: Annotated[float | None, check_range, 0] = None
-    top_p: Annotated[float, check_positive, 1] = 1.0
+    top_p: Annotated[float, functools.partial(check_positive, high=1)] = 1.0
     top_k: CountOrNone = 0
     min_p: Share = 0.0
 
@@ -326,11 +316,6 @@ class EvaluationSettings(Section):
                 f"evaluation.samples = {self.samples} at a temperature of 0, where all are the same; allowed: 1"
             )
         _check_at_once("evaluation", self.rollouts, self.samples, "samples of one problem")
-
-    @property
-    def truncation(self) -> dict[str, float]:
-        """Arguments of ``simlab.llm.sampling.sample`` that truncate a distribution."""
-        return {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
 
 
 @dataclass(frozen=True)
@@ -501,11 +486,6 @@ class TrainingSettings(Section):
         if not isinstance(arms, (list, tuple)) or not all(isinstance(arm, str) for arm in arms):
             raise InputError(f"arms = {arms!r}; allowed: a list of texts")
         return cls(**fields | {"arms": tuple(arms)})
-
-
-def setting_names(section: str) -> list[str]:
-    """Return the names of the settings of a section."""
-    return list(get_type_hints(SECTIONS[section]))
 
 
 def _build_section(name: str, section: type, values: Any) -> Any:

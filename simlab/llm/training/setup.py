@@ -110,12 +110,9 @@ def _load_model(settings: ModelSettings, task: Task) -> tuple[Model, Vocabulary]
     vocabulary = task.vocabulary
     if vocabulary is None:
         raise InputError(f"task {task.name} has no vocabulary for a model from scratch; allowed: a pretrained one")
+    architecture = {name: value for name, value in vars(settings).items() if name in ModelConfig.__annotations__}
     config = ModelConfig(
-        vocab_size=vocabulary.size,
-        bos_id=vocabulary.bos,
-        eos_ids=(vocabulary.eos,),
-        pad_id=vocabulary.pad,
-        **settings.architecture_fields,
+        vocabulary.size, **architecture, bos_id=vocabulary.bos, eos_ids=(vocabulary.eos,), pad_id=vocabulary.pad
     )
     return Model(config, {}), vocabulary
 

@@ -79,5 +79,4 @@ def _rollouts(random: np.random.Generator, shape: tuple[int, int, int], candidat
         token_mask=np.arange(shape[2]) < random.integers(1, shape[2] + 1, shape[:2])[..., None],
         greedy_reward=np.repeat(np.arange(shape[0])[:, None] % 2, shape[1], axis=1).astype(np.float32),
         parts=rewards[..., None],
-        role=np.repeat(np.arange(shape[0])[:, None], shape[1], axis=1).astype(np.float32),
     )
