@@ -9,8 +9,8 @@ from naive_tasks import all_trees, flood, is_countdown_answer, tree_value, walks
 from sweep_cases import refusal
 
 from simlab.llm.tasks import from_callable, task
+from simlab.llm.tasks.base import is_held_out
 from simlab.llm.tasks.countdown import CountdownProblem, solutions
-from simlab.llm.tasks.drawn import is_held_out
 from simlab.llm.tasks.fewshot import FewShotProblem, Question
 from simlab.llm.tasks.maze import TOKENS, perfect_maze
 from simlab.llm.vocabulary import Words, characters
