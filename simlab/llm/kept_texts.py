@@ -43,7 +43,10 @@ def show_rollouts(
             {
                 "rollout": str(index),
                 "reward": f"{entry['reward']:g}",
-                **{f"reward/{name}": "-" if value is None else f"{value:g}" for name, value in _parts(entry).items()},
+                **{
+                    f"reward/{name}": "-" if part is None else f"{part:g}"
+                    for name, part in entry.get(PARTS, {}).items()
+                },
                 "solution": _cut(_solution(entry), SOLUTION),
                 "advantage": f"{_mean(entry['advantages']):+.3f}",
                 "log p": f"{sum(entry['logp']):.2f}",
@@ -118,7 +121,7 @@ def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 
             "completion": _encodable(entry["text"]),
             "reward": float(entry["reward"]),
             "advantage": float(np.mean(entry["advantages"])),
-            **({PARTS: _parts(entry)} if PARTS in entry else {}),
+            **({PARTS: entry[PARTS]} if PARTS in entry else {}),
         }
         for number in _chosen(step, steps)
         for group in steps[number]
@@ -182,12 +185,6 @@ def _chosen(step: int | None, steps: Collection[int]) -> list[int]:
 
 def _mean(numbers: list[float]) -> float:
     return sum(numbers) / max(1, len(numbers))
-
-
-def _parts(entry: dict[str, Any]) -> dict[str, float | None]:
-    """Return the parts of the reward by name, None where one is missing."""
-    parts: dict[str, float | None] = entry.get(PARTS, {})
-    return parts
 
 
 def _solution(entry: dict[str, Any]) -> str:
