@@ -59,12 +59,13 @@ def test_logits_are_those_of_transformers(name):
 
 @pytest.mark.transformers
 @pytest.mark.parametrize("name", NAMES)
-def test_transformers_opens_what_is_written_here(name, tmp_path):
-    shard_bytes = 6000 if name == "qwen3_sharded" else checkpoint.SHARD_BYTES
+def test_transformers_opens_what_is_written_here(name, tmp_path, monkeypatch):
+    is_sharded = name == "qwen3_sharded"
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 6000 if is_sharded else checkpoint.SHARD_BYTES)
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     model = read(name)
-    write_checkpoint(tmp_path, model, shard_bytes=shard_bytes)
-    assert (tmp_path / checkpoint.INDEX).exists() == (shard_bytes == 6000)
+    write_checkpoint(tmp_path, model)
+    assert (tmp_path / checkpoint.INDEX).exists() == is_sharded
     model, info = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(info.values()), info
     tokens, expected = golden(name)
@@ -193,9 +194,10 @@ def test_what_is_written_is_read_again_bit_for_bit(name, tmp_path):
     assert files_of(tmp_path) == ["checksums.json", "config.json", "model.safetensors"]
 
 
-def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(tmp_path):
+def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(tmp_path, monkeypatch):
     model, most = read_checkpoint(GOLDEN / "qwen3_sharded"), 6000
-    write_checkpoint(tmp_path, model, shard_bytes=most)
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", most)
+    write_checkpoint(tmp_path, model)
     index = json.loads((tmp_path / checkpoint.INDEX).read_text())
     files = sorted(set(index["weight_map"].values()))
     assert files == [f"model-{number:05}-of-{len(files):05}.safetensors" for number in range(1, len(files) + 1)]
@@ -220,9 +222,11 @@ def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(
     assert f"{shard} is damaged" in refusal(read_checkpoint, tmp_path)
     shard.unlink()
     assert f"{shard} is missing" in refusal(read_checkpoint, tmp_path)
-    write_checkpoint(tmp_path, model, shard_bytes=2 * most)
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 2 * most)
+    write_checkpoint(tmp_path, model)
     assert len(files_of(tmp_path)) < len(files) + 3
     assert read_checkpoint(tmp_path).config == model.config
+    monkeypatch.undo()
     write_checkpoint(tmp_path, model)
     assert files_of(tmp_path) == ["checksums.json", "config.json", "model.safetensors"]
 

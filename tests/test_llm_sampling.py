@@ -352,10 +352,8 @@ def test_a_program_that_two_need_is_compiled_once():
     ("arguments", "message"),
     [
         ({"prompts": [[1], []]}, "prompt 1 is empty"),
-        ({"prompts": [[1, 7]]}, "prompt 0 has token 7; allowed: 0 to 6"),
         ({"prompts": [[1], [1] * 54]}, "prompt 1 has 54 tokens, and 11 new ones are asked for; allowed: 64 in all"),
-        ({"top_p": 0.0}, "top_p = 0.0 is outside its range (0.0, 1.0]"),
-        ({"stop_ids": [7]}, "stop token = 7 is outside its range [0, 6]"),
+        ({"top_n": 8}, "top_n = 8 is outside its range [0, 7]"),
     ],
     ids=str,
 )

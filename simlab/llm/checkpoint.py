@@ -24,7 +24,7 @@ from simlab.seals import Damaged, sealed_json, unsealed_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SHARDS = "model-*-of-*.safetensors"
-SHARD_BYTES = 5 * 10**9  # of the tensors of a file
+SHARD_BYTES = 5 * 10**9  # of the tensors of a file; an index says which of several files has which
 GENERATION = "generation_config.json"
 FLOAT = 4  # bytes of a number in memory
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
@@ -141,26 +141,17 @@ def _is_transposed(name: str) -> bool:
     return name.endswith("_proj")
 
 
-def write_checkpoint(
-    folder: str | os.PathLike,
-    model: Model,
-    generation: Mapping[str, Any] | None = None,
-    *,
-    shard_bytes: int = SHARD_BYTES,
-) -> None:
+def write_checkpoint(folder: str | os.PathLike, model: Model, generation: Mapping[str, Any] | None = None) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; ``InputError`` if that cannot be.
 
     The checksums of all files come last: they mark the folder as complete. A former checkpoint is replaced.
-
-    Args:
-        generation: ``generation_config.json``, by which ``transformers`` and vLLM sample; None for no such file.
-        shard_bytes: larger weights are written as several files, and an index says which file has which.
+    ``transformers`` and vLLM sample by ``generation``, the content of ``generation_config.json``.
     """
     folder = Path(folder)
     dtype = str(model.parameters["embed_tokens"].dtype)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = _write_weights(folder, model, shard_bytes)
+        files = _write_weights(folder, model)
         _write_json(folder / "config.json", to_hugging_face(model.config, dtype))
         (folder / GENERATION).unlink(missing_ok=True)
         if generation is not None:
@@ -176,14 +167,14 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_whole(path, (json.dumps(dict(content), indent=2) + "\n").encode())
 
 
-def _write_weights(folder: Path, model: Model, shard_bytes: int) -> list[str]:
+def _write_weights(folder: Path, model: Model) -> list[str]:
     """Write one file, or several with an index, remove those of a former checkpoint, and return the names."""
     numpy_format = package("safetensors.numpy")
     sizes: dict[str, int] = {}
     for name, values in named(model.parameters):
         tensors_of = tensor_names(name, model.config)
         sizes |= dict.fromkeys(tensors_of, values.nbytes // len(tensors_of))
-    shards, tensors = shards_of(sizes, shard_bytes), _as_tensors(model)
+    shards, tensors = shards_of(sizes, SHARD_BYTES), _as_tensors(model)
     files = [f"model-{index + 1:05}-of-{len(shards):05}.safetensors" for index in range(len(shards))]
     files = files if len(shards) > 1 else [WEIGHTS]
     for file, shard in zip(files, shards, strict=True):
