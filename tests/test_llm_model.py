@@ -86,62 +86,6 @@ def test_the_golden_script_still_makes_the_golden_files(tmp_path):
 # The decoder's formulas
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
-def test_in_float64_the_decoder_is_a_loop_over_tokens_and_heads(architecture):
-    """A naive reference applies the formulas one number at a time; logits agree to 1e-5."""
-    config = dataclasses.replace(SMALL, architecture=architecture, num_heads=4, num_kv_heads=2, head_dim=6)
-    with jax.enable_x64(True):
-        random = np.random.default_rng(0)
-        parameters = jax.tree.map(
-            lambda shape: jnp.asarray(random.normal(size=shape)), shapes(config), is_leaf=lambda s: isinstance(s, tuple)
-        )
-        tokens = random.integers(11, size=5)
-        logits = np.asarray(run(parameters, config, tokens[None]))[0]
-    np.testing.assert_allclose(logits, naive_logits(jax.tree.map(np.asarray, parameters), config, tokens), atol=1e-5)
-
-
-def naive_logits(parameters, config, tokens):
-    """Logits (T, V). The angles are float32 in the library, which is what limits the agreement."""
-
-    def norm(x, weight):
-        return weight * x / math.sqrt((x @ x) / len(x) + config.rms_norm_eps)
-
-    def turned(x, position):
-        half, out = len(x) // 2, np.empty_like(x)
-        for i in range(half):
-            angle = position * config.rope_theta ** (-2 * i / len(x))
-            out[i] = x[i] * math.cos(angle) - x[half + i] * math.sin(angle)
-            out[half + i] = x[half + i] * math.cos(angle) + x[i] * math.sin(angle)
-        return out
-
-    E, share = config.head_dim, config.num_heads // config.num_kv_heads
-    stream = [parameters["embed_tokens"][token].copy() for token in tokens]
-    for layer in range(config.num_layers):
-        w = {name: values[layer] for name, values in parameters["layers"].items()}
-        queries, keys, values = [], [], []
-        for position, before in enumerate(stream):
-            x = norm(before, w["input_layernorm"])
-            q, k, v = (x @ w[f"{n}_proj"] + w.get(f"{n}_bias", 0) for n in "qkv")
-            q, k, v = (vector.reshape(-1, E) for vector in (q, k, v))
-            if config.qk_norm:
-                q, k = [norm(h, w["q_norm"]) for h in q], [norm(h, w["k_norm"]) for h in k]
-            queries.append([turned(h, position) for h in q])
-            keys.append([turned(h, position) for h in k])
-            values.append(v)
-        for t in range(len(stream)):
-            seen = []
-            for head in range(config.num_heads):
-                scores = [queries[t][head] @ keys[s][head // share] / math.sqrt(E) for s in range(t + 1)]
-                weights = np.exp(scores - np.max(scores))
-                seen.append(sum(a * values[s][head // share] for s, a in enumerate(weights / weights.sum())))
-            x = stream[t] + np.concatenate(seen) @ w["o_proj"]
-            inner = norm(x, w["post_attention_layernorm"])
-            gate = inner @ w["gate_proj"]
-            stream[t] = x + (gate / (1 + np.exp(-gate)) * (inner @ w["up_proj"])) @ w["down_proj"]
-    head = parameters.get("lm_head", parameters["embed_tokens"])
-    return np.array([head @ norm(x, parameters["norm"]) for x in stream])
-
-
 def test_llama_3_scales_slow_frequencies_alone():
     """Frequencies of more than 4 turns in 64 positions stay; those of less than one turn are divided by 8."""
     config = dataclasses.replace(SMALL, head_dim=16, rope_theta=100.0, rope_scaling=Llama3Scaling(8.0, 1.0, 4.0, 64))
