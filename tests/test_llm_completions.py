@@ -67,15 +67,6 @@ def test_logits_are_those_of_the_whole_sequence(architecture, tokens):
     np.testing.assert_allclose(shared, expected, atol=1e-4)
 
 
-def test_filling_changes_nothing():
-    config, parameters = model("qwen3")
-    completions = batch(4)
-    wider = completions._replace(prompts=np.pad(completions.prompts, ((0, 0), (0, 5)), constant_values=3))
-    longer = wider._replace(tokens=np.pad(wider.tokens, ((0, 0), (0, 0), (0, 2))))
-    plain = completion_logits(parameters, config, completions)
-    np.testing.assert_allclose(completion_logits(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
-
-
 def test_log_probabilities_of_tokens_at_a_temperature():
     config, parameters = model("llama")
     completions = batch(2)

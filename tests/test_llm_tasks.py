@@ -355,13 +355,6 @@ def test_lists_of_prompts_that_are_no_task_are_refused(lists, message):
 # Vocabularies
 
 
-def test_special_tokens_are_the_first_and_stay_visible():
-    assert (DIGITS.pad, DIGITS.bos, DIGITS.eos, DIGITS.size) == (0, 1, 2, 15)
-    assert DIGITS.decode([*DIGITS.encode("4"), 0, *DIGITS.encode("2"), 1, 2]) == "4<pad>2<bos><eos>"
-    assert (Words(TOKENS).pad, Words(TOKENS).bos, Words(TOKENS).eos, Words(TOKENS).size) == (0, 1, 2, 32)
-    assert Words(TOKENS).decode([13, 0, 3]) == "UP <pad> <unk>"
-
-
 def test_bad_input_is_refused():
     for text in ("12 ", "a", "<eos>", "٣", "\x00"):
         assert "is no token of the vocabulary; allowed: <pad> <bos> <eos> 0 1" in refusal(DIGITS.encode, text)
