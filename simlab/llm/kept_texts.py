@@ -112,15 +112,15 @@ def show_completions(
 
 
 def write_texts(
-    run: Run, path: Path, evaluation: str | None = None, arm: str | None = None, seed: int = 0, step: int | None = None
+    run: Run, path: Path, set_name: str | None = None, *, arm: str | None = None, seed: int = 0, step: int | None = None
 ) -> int:
     """Write a row a rollout, in the columns of TRL's logs, or one a completion of an evaluation set; of all steps by
     default. Return the number of rows."""
     arrow, parquet = (package(name, "logs") for name in ("pyarrow", "pyarrow.parquet"))
-    _, steps = _kept(run, arm, seed, evaluation)
+    _, steps = _kept(run, arm, seed, set_name)
     chosen = sorted(steps) if step is None else [_check_kept("step", step, steps)]
     problems = [(number, problem) for number in chosen for problem in steps[number]]
-    if evaluation is None:
+    if set_name is None:
         rows = [
             {
                 "step": number,
@@ -137,7 +137,7 @@ def write_texts(
         rows = [
             {
                 "step": number,
-                "set": evaluation,
+                "set": set_name,
                 "prompt": _encodable(problem["prompt"]),
                 "sample": sample,
                 "completion": _encodable(entry["text"]),
