@@ -238,6 +238,6 @@ def test_a_step_is_the_one_that_verls_loss_takes_over_verls_minibatches(number, 
 
     after, _ = trainer.step(state, KEY, False)
     tensors = {name: value.numpy(force=True) for name, value in model.state_dict().items()}
-    theirs = from_tensors(tensors, config, "float32")
+    theirs = from_tensors(tensors, config)
     for actual, wanted in zip(jax.tree.leaves(after.parameters), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(actual, wanted, atol=1e-5)

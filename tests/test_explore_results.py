@@ -149,16 +149,6 @@ def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
     np.testing.assert_allclose(answer["mean"][0], values.mean(axis=0)[::3], rtol=1e-5)
 
 
-def test_only_what_is_asked_for_is_read(tmp_path):
-    path = tmp_path / "large.nc"
-    large = np.broadcast_to(np.float32(1.5), (256, 4, 4096))
-    xr.Dataset({"q_pos": (("cell", "seed", "step"), large)}).to_netcdf(
-        path, engine="h5netcdf", encoding={"q_pos": {"zlib": True, "complevel": 1, "chunksizes": (1, 4, 4096)}}
-    )
-    answer = Results((path,)).answer({"variable": "q_pos", "across": "step", "at": {"cell": 255}})
-    assert answer["mean"] == [[1.5] * 4096]
-
-
 def test_dimensions_are_sliders_and_the_first_view_is_correct_mass_over_steps(results):
     controls = {control.name: control for control in result_controls(results.describe())}
     usual = {name: controls[f"results.{name}"].default for name in ("variable", "across", "lines", "view", "second")}

@@ -264,17 +264,6 @@ def cell(representation, optimizer, weight, group_size=8, hard_rate=0.01):
     return table["paths"][representation][optimizer][size][rate][position]
 
 
-def test_a_weight_matters_at_equal_pass_at_1_in_a_network_with_adam_and_not_with_plain_steps():
-    table = interference_paths()
-    k, level = table["k"].index(256) - 1, table["levels"].index(0.44)
-    gains = {
-        optimizer: [cell("network", optimizer, weight)["mean"][k][level] for weight in ("maxrl", "grpo")]
-        for optimizer in ("sgd", "adam")
-    }
-    assert gains["adam"][0] - gains["adam"][1] > 40
-    assert abs(gains["sgd"][0] - gains["sgd"][1]) < 15
-
-
 @pytest.mark.browser
 @pytest.mark.slow
 @compiles

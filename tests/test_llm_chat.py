@@ -23,9 +23,6 @@ ASKED = [Message("user", "What is 6 x 7?")]
 
 # Written for this test, in the manner of the templates that models are published with.
 TEMPLATES = {
-    "roles between marks": """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}
-{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + message['role'] + '\n' + message['content']
- + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}""",
     "headers, and a date if there is a clock": """{{- bos_token }}
 {%- if strftime_now is defined %}{%- set date_string = strftime_now("%d %b %Y") %}
 {%- else %}{%- set date_string = "26 Jul 2024" %}{%- endif %}
@@ -48,8 +45,6 @@ TEMPLATES = {
 {% generation %}{{ messages[-1].content }}{% endgeneration %}""",
 }
 PROMPTS = {
-    "roles between marks": "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n 2+2?\n<|im_end|>\n<|im_start|>assistant\n"
-    "4<|im_end|>\n<|im_start|>user\né <b> 'x'<|im_end|>\n<|im_start|>assistant\n",
     "headers, and a date if there is a clock": "<s><|start|>system<|end|>\n\nToday: 26 Jul 2024\n\nBe brief.<|start|>user<|end|>\n\n"
     "2+2?<|eot|><|start|>assistant<|end|>\n\n4<|eot|><|start|>user<|end|>\n\né <b> 'x'<|eot|><|start|>assistant<|end|>\n\n",
     "macros, filters and loops": "#USER: \"é <b> 'x'\"\n#ASSISTANT: \"4\"\n#USER: \" 2+2?\\n\"\n#SYSTEM: \"Be brief.\"\n"

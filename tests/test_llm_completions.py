@@ -11,7 +11,7 @@ import pytest
 from simlab.llm import model as decoder
 from simlab.llm.completions import CompletionBatch, completion_states, target_logp
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import forward, head_of, init, logits_of, map_logits, rows_at_once
+from simlab.llm.model import forward, head_of, init, logits_of, map_logits
 
 CONFIG = {
     "vocab_size": 19,
@@ -65,15 +65,6 @@ def test_logits_are_those_of_the_whole_sequence(architecture, tokens):
     shared = completion_logits(parameters, config, completions)
     expected = jax.jit(whole, static_argnums=1)(parameters, config, completions)
     np.testing.assert_allclose(shared, expected, atol=1e-4)
-
-
-def test_filling_changes_nothing():
-    config, parameters = model("qwen3")
-    completions = batch(4)
-    wider = completions._replace(prompts=np.pad(completions.prompts, ((0, 0), (0, 5)), constant_values=3))
-    longer = wider._replace(tokens=np.pad(wider.tokens, ((0, 0), (0, 0), (0, 2))))
-    plain = completion_logits(parameters, config, completions)
-    np.testing.assert_allclose(completion_logits(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
 
 
 def test_log_probabilities_of_tokens_at_a_temperature():
@@ -155,14 +146,6 @@ def test_gradients_of_slices_are_those_of_all_at_once(monkeypatch):
         np.testing.assert_allclose(first, second, atol=1e-5 * float(jnp.abs(whole[0]["lm_head"]).max()))
 
 
-@pytest.mark.usefixtures("five_at_once")
-def test_derivatives_along_a_change_pass_through_slices():
-    (parameters, hidden, targets), change = case(), numbers(*TOKENS, WIDTH) / 3
-    of_hidden = lambda hidden: weighed(parameters, hidden, targets)  # noqa: E731
-    _, along = jax.jvp(of_hidden, (hidden,), (change,))
-    assert float(along) == pytest.approx(float(jnp.sum(jax.grad(of_hidden)(hidden) * change)), rel=1e-4)
-
-
 def test_in_bfloat16_the_gradient_of_the_head_is_summed_in_float32(monkeypatch):
     """It is rounded once, to 8 bits: a sum of 400 slices in bfloat16 stops growing at 256 times the addend."""
     monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", VOCABULARY)
@@ -194,13 +177,3 @@ def test_xla_never_holds_the_logits_of_all_tokens(monkeypatch):
     assert needed(1024, 32768) > logits
     monkeypatch.setattr(decoder, "LOGITS_AT_ONCE", 2**20)
     assert needed(1024, 32768) < logits / 8
-
-
-@pytest.mark.parametrize("rows", [1, 5, 6, 42, 1000])
-@pytest.mark.usefixtures("five_at_once")
-def test_slices_are_of_equal_size_and_hold_no_more_than_they_may(rows):
-    size = rows_at_once(rows, VOCABULARY)
-    slices = math.ceil(rows / size)
-    assert size <= 5
-    assert slices * size - rows < slices
-    assert rows_at_once(3, 10**9) == 1

@@ -28,21 +28,6 @@ from simlab.llm.tasks.countdown import (
 
 
 @pytest.mark.parametrize(
-    ("text", "worth"),
-    [
-        ("8-3-2", 3),
-        ("8-(3-2)", 7),
-        ("8/(4/2)", 4),
-        ("8/(3-8/3)", 24),
-        ("1/3+1/6", Fraction(1, 2)),
-        ("0/(2-2)+1", None),
-    ],
-)
-def test_expressions_have_their_usual_value(text, worth):
-    assert value(parse(text)) == worth
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "", " ", "+", "-3", "+3", "3+", "3++4", "3 + 4", "3+4 ", "3+4\n", "(3", "3)", "()", "3(4)", "(3)(4)", "2**3",
@@ -102,13 +87,6 @@ def test_what_is_written_is_read_as_the_same():
 )
 def test_order_grouping_and_moved_signs_make_no_difference(first, second):
     assert canonical(parse(first)) == canonical(parse(second))
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [("2*2", "2+2"), ("6*1", "6/1"), ("4-2", "4/2"), ("(1+2)*3", "1+2*3"), ("8-4+1", "8-(4+1)")]
-)
-def test_other_formulas_are_other_solutions_whatever_their_values(first, second):
-    assert canonical(parse(first)) != canonical(parse(second))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from benchmarks.training_programs import Computed, Program, gradient_program, of
 from simlab.llm import batch, lora
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments import model_changes, rare_solutions
-from simlab.llm.model import _init, shapes
+from simlab.llm.model import init, shapes
 from simlab.llm.training import gradient, optimizer
 
 ACCELERATORS = ("cuda", "tpu")
@@ -51,7 +51,7 @@ PROGRAMS = {
     "an update": updated,
     "a sum of gradients": lambda: Program(gradient._add, (WHOLE, WHOLE), {}),
     "log-probabilities": lambda: Program(gradient.completions_logp, (WHOLE, None, MODEL, terms_of(PLAIN), HOW), {}),
-    "a new model": lambda: Program(_init, (MODEL, KEY, "float32"), {}),
+    "a new model": lambda: Program(init, (MODEL, KEY), {}),
     "new adapters": lambda: Program(lora.adapters, (MODEL, 2, KEY), {}),
     "a model with its adapters": lambda: Program(lora.merged, (WHOLE, ADAPTERS, 0.5), {}),
     "entropies": lambda: Program(model_changes._entropy_and_logp, (WHOLE, MODEL, BATCH, NUMBER), {}),

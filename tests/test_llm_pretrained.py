@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from refusals import refusal
 
-from simlab.llm import gguf as gguf_files
+from simlab.llm import pretrained
 from simlab.llm import tokenizer as tokenizer_files
 from simlab.llm.checkpoint import read_checkpoint
-from simlab.llm.gguf import read_gguf
 from simlab.llm.model import named
-from simlab.llm.pretrained import load
+from simlab.llm.pretrained import load, read_gguf
 from simlab.llm.sampling import sample
 from simlab.llm.tokenizer import byte_pairs, read_tokenizer
 from simlab.llm.vocabulary import Words, characters
@@ -115,8 +114,8 @@ def test_weights_of_a_few_bits_become_numbers_again(kind, tmp_path):
     writer = gguf.GGUFWriter(tmp_path / "some.gguf", "llama")
     writer.add_tensor("some", gguf.quantize(values, kind), raw_dtype=kind)
     finish(writer)
-    _, tensors = gguf_files._read_file(tmp_path / "some.gguf")
-    np.testing.assert_allclose(gguf_files._dequantized("some", tensors["some"]), values, atol=0.2)
+    _, tensors = pretrained._read_file(tmp_path / "some.gguf")
+    np.testing.assert_allclose(pretrained._dequantized("some", tensors["some"]), values, atol=0.2)
 
 
 @pytest.mark.parametrize(

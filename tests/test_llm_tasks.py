@@ -9,8 +9,8 @@ from naive_tasks import all_trees, flood, is_countdown_answer, tree_value, walks
 from sweep_cases import refusal
 
 from simlab.llm.tasks import from_callable, task
+from simlab.llm.tasks.base import is_held_out
 from simlab.llm.tasks.countdown import CountdownProblem, solutions
-from simlab.llm.tasks.drawn import is_held_out
 from simlab.llm.tasks.fewshot import FewShotProblem, Question
 from simlab.llm.tasks.maze import TOKENS, perfect_maze
 from simlab.llm.vocabulary import Words, characters
@@ -353,13 +353,6 @@ def test_lists_of_prompts_that_are_no_task_are_refused(lists, message):
 
 
 # Vocabularies
-
-
-def test_special_tokens_are_the_first_and_stay_visible():
-    assert (DIGITS.pad, DIGITS.bos, DIGITS.eos, DIGITS.size) == (0, 1, 2, 15)
-    assert DIGITS.decode([*DIGITS.encode("4"), 0, *DIGITS.encode("2"), 1, 2]) == "4<pad>2<bos><eos>"
-    assert (Words(TOKENS).pad, Words(TOKENS).bos, Words(TOKENS).eos, Words(TOKENS).size) == (0, 1, 2, 32)
-    assert Words(TOKENS).decode([13, 0, 3]) == "UP <pad> <unk>"
 
 
 def test_bad_input_is_refused():

@@ -13,7 +13,7 @@ from simlab.diagnose.reading import read_log
 from simlab.errors import InputError
 from simlab.llm.compare import read_run
 from simlab.llm.instruments.batch_metrics import part_metrics
-from simlab.llm.kept_texts import show_rollouts, write_rollouts
+from simlab.llm.kept_texts import show_rollouts, write_texts
 from simlab.llm.tasks.data import data
 from simlab.llm.training.groups import absent_rollouts, rollout_records
 
@@ -153,7 +153,7 @@ def test_kept_rollouts_show_the_parts(tmp_path):
     assert head[:4] == ["rollout", "reward", "reward/correct", "reward/size"]
     assert [row[2:4] for row in rows] == [["-" if np.isnan(value) else f"{value:g}" for value in row] for row in scores]
     assert np.isnan(scores).any()
-    assert write_rollouts(read_run(folder), tmp_path / "kept.parquet") == 4
+    assert write_texts(read_run(folder), tmp_path / "kept.parquet") == 4
     for log in (path, tmp_path / "kept.parquet"):
         rollouts = read_log([log]).rollouts
         assert rollouts.reward.tolist() == [entry["reward"] for entry in records[0]["rollouts"]]

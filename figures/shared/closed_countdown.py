@@ -20,8 +20,8 @@ from figures.shared.condensed import rounded
 from simlab.files import write_whole
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.model import Parameters, init
+from simlab.llm.tasks.base import DrawnTask
 from simlab.llm.tasks.countdown import Countdown
-from simlab.llm.tasks.drawn import DrawnTask
 from simlab.llm.training.arms import supervised_step
 from simlab.llm.training.folder import TrainerState
 from simlab.llm.training.optimizer import first_state

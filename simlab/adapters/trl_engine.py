@@ -213,7 +213,7 @@ class ArmTrainer(SimlabGRPOTrainer):
         """Return the model's parameters now, as simlab's decoder has them."""
         state = self.accelerator.unwrap_model(self.model).state_dict()
         tensors = {name: value.float().numpy(force=True) for name, value in state.items()}
-        return from_tensors(tensors, self.reader.config, "float32")
+        return from_tensors(tensors, self.reader.config)
 
 
 class _AfterStep(TrainerCallback):

@@ -244,11 +244,11 @@ class ExploreCommand(Command):
         for name in ("starlette", "uvicorn"):
             package(name, "explore")
         from simlab.explore.page import export
-        from simlab.explore.presets import preset
+        from simlab.explore.presets import PRESETS
         from simlab.explore.server import serve
 
         if self.preset is not None:
-            preset(self.preset)
+            check_choice("preset", self.preset, PRESETS)
         if self.export is not None:
             if self.results or self.estimator:
                 raise InputError("--export takes no results and no --estimator: its page has no server")

@@ -241,7 +241,7 @@ class RolloutsCommand(Command):
     def run(self) -> None:
         from simlab.files import check_replaceable
         from simlab.llm.compare import read_run
-        from simlab.llm.kept_texts import show_completions, show_rollouts, write_completions, write_rollouts
+        from simlab.llm.kept_texts import show_completions, show_rollouts, write_texts
 
         for one, other in (("evaluation", "rollout"), ("parquet", "prompt"), ("parquet", "rollout")):
             if getattr(self, one) is not None and getattr(self, other) is not None:
@@ -253,10 +253,8 @@ class RolloutsCommand(Command):
         run = read_run(self.folder)
         where: dict[str, Any] = {"arm": self.arm, "seed": self.seed, "step": self.step}
         if self.parquet is not None:
-            if self.evaluation is None:
-                print(f"{write_rollouts(run, self.parquet, **where)} rollouts in {self.parquet}")
-            else:
-                print(f"{write_completions(run, self.parquet, self.evaluation, **where)} completions in {self.parquet}")
+            kind = "rollouts" if self.evaluation is None else "completions"
+            print(f"{write_texts(run, self.parquet, self.evaluation, **where)} {kind} in {self.parquet}")
         elif self.evaluation is None:
             print(show_rollouts(run, **where, prompt=self.prompt, rollout=self.rollout))
         else:

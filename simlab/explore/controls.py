@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simlab.errors import InputError, check_choice
-from simlab.explore.weights import hold_weight
+from simlab.explore.weights import hold_number, hold_weight
 from simlab.problems.interference import USUAL_PROMPTS
 
 
@@ -259,25 +259,12 @@ def hold(control: Control, value: Any) -> tuple[Any, str]:
     (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
     """
     if control.kind in ("number", "whole"):
-        return _hold_number(control, value)
+        return hold_number(control.label, value, control.low, control.high, whole=control.kind == "whole")
     if control.kind == "choice":
         check_choice(control.name, value, control.choices)
     elif not isinstance(value, str):
         raise InputError(f"{control.name} = {value!r} is no text")
     return hold_weight(value, closed=control.closed) if control.kind == "weight" else (value, "")
-
-
-def _hold_number(control: Control, value: Any) -> tuple[float, str]:
-    allowed = f"[{control.low:g}, {control.high:g}]"
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise InputError(f"{control.name} = {value!r} is not a number; allowed: {allowed}")
-    bounded = min(max(value, control.low), control.high)
-    if bounded != value:
-        return bounded, f"{control.label} = {value:g} is outside {allowed}; held at {bounded:g}"
-    if control.kind == "number":
-        return bounded, ""
-    whole = round(bounded)
-    return whole, "" if whole == bounded else f"{control.label} = {value:g} is not whole; held at {whole}"
 
 
 def hold_panel(panel: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -16,11 +16,7 @@ import numpy as np
 
 from simlab.estimators import REGISTRY
 from simlab.explore.answers import BANK_SETTINGS, answer_bank
-from simlab.explore.controls import (
-    controls_of_panel,
-    hold_panel,
-    rounded,
-)
+from simlab.explore.controls import controls_of_panel, hold_panel, rounded
 from simlab.explore.masses import RATES, group_masses, has_masses, limit_curve, push_of, with_pass_at_k
 from simlab.explore.presets import PRESETS
 from simlab.explore.weights import SEPARATOR, WeightParameter, parameters_of, read_weight, write_weight

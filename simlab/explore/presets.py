@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from simlab.errors import check_choice
 from simlab.explore.controls import BY_NAME, EQUAL_ROLLOUTS, SIMULATED
 
 
@@ -133,9 +132,3 @@ WARM: tuple[tuple[str, Mapping[str, Any]], ...] = (
     *((preset.panel, preset.settings) for preset in PRESETS.values() if preset.panel in SIMULATED),
     ("interference", {"weight": BY_NAME["interference.second"].default}),
 )
-
-
-def preset(name: str) -> Preset:
-    """Return the preset of a name; an unknown one is an ``InputError`` that lists all."""
-    check_choice("preset", name, PRESETS)
-    return PRESETS[name]

@@ -67,7 +67,7 @@ def same_page(app: ASGIApp, port: int) -> ASGIApp:
 
 
 def application(port: int, laboratory: Laboratory, results: Results | None = None) -> ASGIApp:
-    """Return the page's server: page, status, ``/simulate`` (events of ``worker``), answers, results, ``/open``."""
+    """Return the page's server: page, status, ``/simulate`` (events of ``laboratory``), answers, results, ``/open``."""
     opened = results or Results()
 
     @contextlib.asynccontextmanager

@@ -175,15 +175,23 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
             check_choice(key, value, parameter.choices)
             bounded[key] = value
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-            raise InputError(f"{key} = {value!r} is not a number; allowed: [{parameter.low:g}, {parameter.high:g}]")
-        low, high = parameter.low, parameter.high
-        number = min(max(value, low), high)
+        number, note = hold_number(key, value, parameter.low, parameter.high, whole=parameter.whole)
         bounded[key] = round(number) if parameter.whole else float(number)
-        if bounded[key] != value:
-            notes.append(f"{name}: {key} = {value:g} is outside [{low:g}, {high:g}]; held at {bounded[key]:g}")
+        notes += [f"{name}: {note}"] if note else []
     estimator(name, **bounded)
     return write_weight(name, bounded), "; ".join(notes)
+
+
+def hold_number(name: str, value: Any, low: float, high: float, *, whole: bool) -> tuple[float, str]:
+    """Hold a number to its bounds, and round it if it is to be whole; return it, and a note if it was changed."""
+    allowed = f"[{low:g}, {high:g}]"
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise InputError(f"{name} = {value!r} is not a number; allowed: {allowed}")
+    bounded = min(max(value, low), high)
+    if bounded != value:
+        return bounded, f"{name} = {value:g} is outside {allowed}; held at {bounded:g}"
+    number = round(value) if whole else value
+    return number, "" if number == value else f"{name} = {value:g} is not whole; held at {number}"
 
 
 def register_files(references: Iterable[str]) -> None:

@@ -18,14 +18,15 @@ import numpy as np
 from simlab.errors import InputError, check_choice, package
 from simlab.files import write_whole
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
-from simlab.llm.model import DTYPES, Parameters, as_tree, named, shapes
+from simlab.llm.model import Parameters, as_tree, named, shapes
 from simlab.reading import read_json, reason
 from simlab.seals import Damaged, sealed_json, unsealed_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SHARDS = "model-*-of-*.safetensors"
-SHARD_BYTES = 5 * 10**9  # of the tensors of a file
+SHARD_BYTES = 5 * 10**9  # of the tensors of a file; an index says which of several files has which
 GENERATION = "generation_config.json"
+FLOAT = 4  # bytes of a number in memory
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 CHECKSUMS = "checksums.json"
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
@@ -61,9 +62,8 @@ def free_memory() -> int | None:
     return None if line is None else 1024 * int(line.split()[1])
 
 
-def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
-    """Read a folder's model in ``dtype``; ``Damaged`` for changed files, ``InputError`` for missing or unfit ones."""
-    check_choice("dtype", dtype, DTYPES)
+def read_checkpoint(folder: str | os.PathLike) -> Model:
+    """Read a folder's model in float32; ``Damaged`` for changed files, ``InputError`` for missing or unfit ones."""
     folder = Path(folder)
     _check_files(folder)
     config = from_hugging_face(read_json(folder / "config.json"))
@@ -77,7 +77,7 @@ def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
     else:
         raise InputError(f"{folder} has no {WEIGHTS} and no {INDEX}; other formats are not read")
     tensors = dict(itertools.chain.from_iterable(_read_safetensors(folder / name) for name in names))
-    return Model(config, from_tensors(tensors, config, dtype))
+    return Model(config, from_tensors(tensors, config))
 
 
 def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -92,23 +92,23 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
         raise InputError(f"{path} cannot be read: {reason(error)}") from None
 
 
-def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
-    """Return the parameters of Hugging Face's tensors; the head of a tied model may be among them."""
+def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig) -> Parameters:
+    """Return the parameters in float32 of Hugging Face's tensors; the head of a tied model may be among them."""
     head = tensors.get(OUTSIDE["lm_head"]) if config.tie_embeddings else None
     if head is not None:
         if not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
             raise InputError("tensor lm_head.weight is not model.embed_tokens.weight, but tie_word_embeddings is true")
         tensors = {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
     numbers = sum(math.prod(values.shape) for values in tensors.values())
-    check_fits("this model", 2 * numbers * np.dtype(dtype).itemsize)  # in this dtype, and stacked
+    check_fits("this model", 2 * numbers * FLOAT)  # as they are read, and stacked
     parameters = {name: (shape, tensor_names(name, config)) for name, shape in named(shapes(config))}
     expected = {tensor for _, names in parameters.values() for tensor in names}
     for tensor in sorted(expected ^ tensors.keys()):
         raise InputError(f"tensor {tensor} is {'missing' if tensor in expected else 'none of this model'}")
-    return as_tree({name: _stacked(name, *parameter, tensors, dtype) for name, parameter in parameters.items()})
+    return as_tree({name: _stacked(name, *parameter, tensors) for name, parameter in parameters.items()})
 
 
-def _stacked(name: str, shape: tuple[int, ...], names: list[str], tensors: Mapping[str, np.ndarray], dtype: str) -> Any:
+def _stacked(name: str, shape: tuple[int, ...], names: list[str], tensors: Mapping[str, np.ndarray]) -> Any:
     """Return one parameter, the tensors of its layers along the first axis."""
     layers, expected = [], shape[1:] if name.startswith("layers.") else shape
     if _is_transposed(name):
@@ -116,10 +116,10 @@ def _stacked(name: str, shape: tuple[int, ...], names: list[str], tensors: Mappi
     for tensor in names:
         if tensors[tensor].shape != expected:
             raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {expected}")
-        with np.errstate(over="ignore"):  # a number beyond the dtype becomes infinite, and is refused
-            values = np.asarray(tensors[tensor]).astype(dtype, copy=False)
+        with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite, and is refused
+            values = np.asarray(tensors[tensor]).astype("float32", copy=False)
         if not np.isfinite(values).all():
-            raise InputError(f"tensor {tensor} holds what is no finite number in {dtype}")
+            raise InputError(f"tensor {tensor} holds what is no finite number in float32")
         layers.append(values.T if _is_transposed(name) else values)
     return jnp.asarray(np.stack(layers) if name.startswith("layers.") else layers[0])
 
@@ -141,26 +141,17 @@ def _is_transposed(name: str) -> bool:
     return name.endswith("_proj")
 
 
-def write_checkpoint(
-    folder: str | os.PathLike,
-    model: Model,
-    generation: Mapping[str, Any] | None = None,
-    *,
-    shard_bytes: int = SHARD_BYTES,
-) -> None:
+def write_checkpoint(folder: str | os.PathLike, model: Model, generation: Mapping[str, Any] | None = None) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; ``InputError`` if that cannot be.
 
     The checksums of all files come last: they mark the folder as complete. A former checkpoint is replaced.
-
-    Args:
-        generation: ``generation_config.json``, by which ``transformers`` and vLLM sample; None for no such file.
-        shard_bytes: larger weights are written as several files, and an index says which file has which.
+    ``transformers`` and vLLM sample by ``generation``, the content of ``generation_config.json``.
     """
     folder = Path(folder)
     dtype = str(model.parameters["embed_tokens"].dtype)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = _write_weights(folder, model, shard_bytes)
+        files = _write_weights(folder, model)
         _write_json(folder / "config.json", to_hugging_face(model.config, dtype))
         (folder / GENERATION).unlink(missing_ok=True)
         if generation is not None:
@@ -176,14 +167,14 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_whole(path, (json.dumps(dict(content), indent=2) + "\n").encode())
 
 
-def _write_weights(folder: Path, model: Model, shard_bytes: int) -> list[str]:
+def _write_weights(folder: Path, model: Model) -> list[str]:
     """Write one file, or several with an index, remove those of a former checkpoint, and return the names."""
     numpy_format = package("safetensors.numpy")
     sizes: dict[str, int] = {}
     for name, values in named(model.parameters):
         tensors_of = tensor_names(name, model.config)
         sizes |= dict.fromkeys(tensors_of, values.nbytes // len(tensors_of))
-    shards, tensors = shards_of(sizes, shard_bytes), _as_tensors(model)
+    shards, tensors = shards_of(sizes, SHARD_BYTES), _as_tensors(model)
     files = [f"model-{index + 1:05}-of-{len(shards):05}.safetensors" for index in range(len(shards))]
     files = files if len(shards) > 1 else [WEIGHTS]
     for file, shard in zip(files, shards, strict=True):

@@ -43,7 +43,10 @@ def show_rollouts(
             {
                 "rollout": str(index),
                 "reward": f"{entry['reward']:g}",
-                **{f"reward/{name}": "-" if value is None else f"{value:g}" for name, value in _parts(entry).items()},
+                **{
+                    f"reward/{name}": "-" if part is None else f"{part:g}"
+                    for name, part in entry.get(PARTS, {}).items()
+                },
                 "solution": _cut(_solution(entry), SOLUTION),
                 "advantage": f"{_mean(entry['advantages']):+.3f}",
                 "log p": f"{sum(entry['logp']):.2f}",
@@ -108,44 +111,46 @@ def show_completions(
     return "\n".join([head, f"prompt: {_visible(problem['prompt'])}", *texts])
 
 
-def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 0, step: int | None = None) -> int:
-    """Write a row a rollout, of all steps by default, in the columns of TRL's logs; return the number of rows."""
-    _, steps = _kept(run, arm, seed)
-    rows = [
-        {
-            "step": number,
-            "prompt": _encodable(group["prompt"]),
-            "completion": _encodable(entry["text"]),
-            "reward": float(entry["reward"]),
-            "advantage": float(np.mean(entry["advantages"])),
-            **({PARTS: _parts(entry)} if PARTS in entry else {}),
-        }
-        for number in _chosen(step, steps)
-        for group in steps[number]
-        for entry in group["rollouts"]
-    ]
-    return _write(path, rows)
-
-
-def write_completions(
-    run: Run, path: Path, evaluation: str, *, arm: str | None = None, seed: int = 0, step: int | None = None
+def write_texts(
+    run: Run, path: Path, set_name: str | None = None, *, arm: str | None = None, seed: int = 0, step: int | None = None
 ) -> int:
-    """Write a row a completion of an evaluation set, of all steps by default; return the number of rows."""
-    _, steps = _kept(run, arm, seed, evaluation)
-    rows = [
-        {
-            "step": number,
-            "set": evaluation,
-            "prompt": _encodable(problem["prompt"]),
-            "sample": sample,
-            "completion": _encodable(entry["text"]),
-            "reward": float(entry["reward"]),
-        }
-        for number in _chosen(step, steps)
-        for problem in steps[number]
-        for sample, entry in enumerate(problem["completions"])
-    ]
-    return _write(path, rows)
+    """Write a row a rollout, in the columns of TRL's logs, or one a completion of an evaluation set; of all steps by
+    default. Return the number of rows."""
+    arrow, parquet = (package(name, "logs") for name in ("pyarrow", "pyarrow.parquet"))
+    _, steps = _kept(run, arm, seed, set_name)
+    chosen = sorted(steps) if step is None else [_check_kept("step", step, steps)]
+    problems = [(number, problem) for number in chosen for problem in steps[number]]
+    if set_name is None:
+        rows = [
+            {
+                "step": number,
+                "prompt": _encodable(group["prompt"]),
+                "completion": _encodable(entry["text"]),
+                "reward": float(entry["reward"]),
+                "advantage": float(np.mean(entry["advantages"])),
+                **({PARTS: entry[PARTS]} if PARTS in entry else {}),
+            }
+            for number, group in problems
+            for entry in group["rollouts"]
+        ]
+    else:
+        rows = [
+            {
+                "step": number,
+                "set": set_name,
+                "prompt": _encodable(problem["prompt"]),
+                "sample": sample,
+                "completion": _encodable(entry["text"]),
+                "reward": float(entry["reward"]),
+            }
+            for number, problem in problems
+            for sample, entry in enumerate(problem["completions"])
+        ]
+    content = io.BytesIO()
+    table = arrow.Table.from_pylist(rows)
+    parquet.write_table(table.replace_schema_metadata({"writer": WRITER}), content)
+    write_output(path, content.getvalue())
+    return len(rows)
 
 
 def _kept(
@@ -176,31 +181,12 @@ def _check_kept(name: str, value: int, kept: Collection[int]) -> int:
     return value
 
 
-def _chosen(step: int | None, steps: Collection[int]) -> list[int]:
-    return sorted(steps) if step is None else [_check_kept("step", step, steps)]
-
-
 def _mean(numbers: list[float]) -> float:
     return sum(numbers) / max(1, len(numbers))
 
 
-def _parts(entry: dict[str, Any]) -> dict[str, float | None]:
-    """Return the parts of the reward by name, None where one is missing."""
-    parts: dict[str, float | None] = entry.get(PARTS, {})
-    return parts
-
-
 def _solution(entry: dict[str, Any]) -> str:
     return "-" if entry["solution"] is None else _visible(str(entry["solution"]))
-
-
-def _write(path: Path, rows: list[dict[str, Any]]) -> int:
-    arrow, parquet = (package(name, "logs") for name in ("pyarrow", "pyarrow.parquet"))
-    content = io.BytesIO()
-    table = arrow.Table.from_pylist(rows)
-    parquet.write_table(table.replace_schema_metadata({"writer": WRITER}), content)
-    write_output(path, content.getvalue())
-    return len(rows)
 
 
 def _encodable(text: str) -> str:

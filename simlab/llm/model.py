@@ -22,13 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from simlab.errors import check_choice
 from simlab.llm.config import ModelConfig
 from simlab.llm.product import Transposed, is_product, product, with_rows
 
 LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
-DTYPES = ("float32", "bfloat16", "float64")
 Parameters = dict[str, Any]
 Rotation = tuple[Array, Array]  # cosine and sine, (*B, E / 2) each
 Attend = Callable[..., Any]  # queries, keys, values, memory -> values seen, what is left behind
@@ -67,25 +65,19 @@ def named(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def init(config: ModelConfig, key: PRNGKeyArray, dtype: str = "float32") -> Parameters:
-    """Return new parameters: matrices normal with standard deviation .02, norms 1, biases 0."""
-    check_choice("dtype", dtype, DTYPES)
-    new: Parameters = _init(config, key, dtype)
-    return new
-
-
-@functools.partial(jax.jit, static_argnums=(0, 2))
-def _init(config: ModelConfig, key: PRNGKeyArray, dtype: str) -> Parameters:
-    """All numbers at once: a program for each shape would take far longer to compile than to run."""
+@functools.partial(jax.jit, static_argnums=0)
+def init(config: ModelConfig, key: PRNGKeyArray) -> Parameters:
+    """Return new parameters in float32: matrices normal with standard deviation .02, norms 1, biases 0."""
+    # All numbers at once: a program for each shape would take far longer to compile than to run.
     leaves = sorted(named(shapes(config)))
     ends = np.cumsum([0, *(math.prod(shape) for _, shape in leaves)])
-    numbers = INITIAL_SCALE * jax.random.normal(key, (int(ends[-1]),), dtype)
+    numbers = INITIAL_SCALE * jax.random.normal(key, (int(ends[-1]),), "float32")
 
     def fresh(index: int, name: str, shape: tuple[int, ...]) -> Array:
         if name.endswith("norm"):
-            return jnp.ones(shape, dtype)
+            return jnp.ones(shape, "float32")
         if name.endswith("bias"):
-            return jnp.zeros(shape, dtype)
+            return jnp.zeros(shape, "float32")
         return numbers[ends[index] : ends[index + 1]].reshape(shape)
 
     return as_tree({name: fresh(i, name, shape) for i, (name, shape) in enumerate(leaves)})

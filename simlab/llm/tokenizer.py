@@ -39,9 +39,6 @@ class Tokenizer:
         self.rules, self.eos, self.bos, self.chat_template = rules, eos, bos, chat_template
         self.pad = eos if pad is None else pad
         self.size = 1 + max(rules.get_vocab(with_added_tokens=True).values(), default=-1)
-        for name, token in (("eos", self.eos), ("bos", self.bos), ("pad", self.pad)):
-            if token is not None and not 0 <= token < self.size:
-                raise InputError(f"the tokenizer's {name} token = {token}; allowed: 0 to {self.size - 1}")
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, with nothing added; a special token that is written in it becomes that token."""

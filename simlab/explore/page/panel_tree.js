@@ -22,38 +22,36 @@ function join(old, fresh) {
   return { ...old, seeds: n + m, methods };
 }
 
-// The places of nodes and leaves: x by level, y by the leaves below.
-function placeNodes({ depth, branching }) {
-  const nodes = [];
-  for (let level = 0; level <= depth; level += 1) {
+// The nodes and leaves: x by level, y by the leaves below; whether they lead to a word that pays.
+function placeNodes({ depth, branching, rewarded }) {
+  return Array.from({ length: depth + 1 }, (_, level) => level).flatMap((level) => {
     const wide = branching ** (depth - level);
-    for (let place = 0; place < branching ** level; place += 1) {
-      nodes.push({ x: level, y: -(place * wide + (wide - 1) / 2), level, place });
-    }
-  }
-  return nodes;
-}
-
-function paying(nodes, { depth, branching, rewarded }) {
-  return nodes.map(({ level, place }) => {
-    const wide = branching ** (depth - level);
-    for (let leaf = place * wide; leaf < (place + 1) * wide; leaf += 1) {
-      if (rewarded.includes(word(leaf, depth, branching))) return true;
-    }
-    return false;
+    return Array.from({ length: branching ** level }, (_, place) => {
+      const name = word(place * wide, depth, branching).slice(0, level);
+      const pays = rewarded.some((other) => other.startsWith(name));
+      return { x: level, y: -(place * wide + (wide - 1) / 2), level, name, pays };
+    });
   });
 }
 
-function branches(look, nodes, pays, policies, panel) {
+// The branches under some policies: the node that each leads to and where it comes `from`, its probability p, and that its end is reached.
+function branchesOf(nodes, policies) {
   const reached = reach(policies);
+  const branching = policies[0].length;
+  return nodes.slice(1).map((node, i) => {
+    const parent = Math.floor(i / branching);
+    return { ...node, from: nodes[parent], p: policies[parent][i % branching], reached: reached[i + 1] };
+  });
+}
+
+function lines(look, branches, panel) {
   const groups = new Map();
-  for (let child = 1; child < nodes.length; child += 1) {
-    const width = WIDTHS.find(([most]) => reached[child] < most)[1];
-    const key = `${pays[child]} ${width}`;
-    if (!groups.has(key)) groups.set(key, { pays: pays[child], width, x: [], y: [] });
-    const parent = nodes[Math.floor((child - 1) / policies[0].length)];
-    groups.get(key).x.push(parent.x, nodes[child].x, null);
-    groups.get(key).y.push(parent.y, nodes[child].y, null);
+  for (const { from, x, y, pays, reached } of branches) {
+    const width = WIDTHS.find(([most]) => reached < most)[1];
+    const key = `${pays} ${width}`;
+    if (!groups.has(key)) groups.set(key, { pays, width, x: [], y: [] });
+    groups.get(key).x.push(from.x, x, null);
+    groups.get(key).y.push(from.y, y, null);
   }
   return [...groups.values()].sort((left, right) => left.pays - right.pays).map((group) => ({
     type: "scatter", mode: "lines", x: group.x, y: group.y, ...axes(panel), hoverinfo: "skip", showlegend: false,
@@ -61,46 +59,27 @@ function branches(look, nodes, pays, policies, panel) {
   }));
 }
 
-function texts(look, tree, nodes, pays, policies, panel) {
-  const reached = reach(policies);
-  const branching = policies[0].length;
-  const [on, ends] = [[], []];
-  for (let child = 1; child < nodes.length; child += 1) {
-    const parent = Math.floor((child - 1) / branching);
-    const { x, y, level, place } = nodes[child];
-    const p = policies[parent][(child - 1) % branching];
-    if (level < tree.depth + 1 && reached[child] >= LABELLED && (level < tree.depth || p < 0.995)) {
-      const share = level === 1 ? 0.62 : 0.68;
-      on.push({ x: nodes[parent].x + share * (x - nodes[parent].x), y: nodes[parent].y + share * (y - nodes[parent].y), p });
-    }
-    if (level === tree.depth && (pays[child] || reached[child] >= NAMED)) {
-      const name = word(place, tree.depth, branching);
-      ends.push({ x, y, text: pays[child] ? `<b>${name}</b> ${percent(reached[child])}` : `${name} ${percent(reached[child])}` });
-    }
-  }
+function texts(look, { depth }, branches, panel) {
+  const shares = branches.filter(({ level, p, reached }) => reached >= LABELLED && (level < depth || p < 0.995));
+  const ends = branches.filter(({ level, pays, reached }) => level === depth && (pays || reached >= NAMED));
+  const along = (axis) => ({ from, level, ...to }) => from[axis] + (level === 1 ? 0.62 : 0.68) * (to[axis] - from[axis]);
   const shared = { type: "scatter", mode: "text", ...axes(panel), hoverinfo: "skip", showlegend: false };
   return [
-    { ...shared, x: on.map((at) => at.x), y: on.map((at) => at.y), text: on.map((at) => percent(at.p)),
+    { ...shared, x: shares.map(along("x")), y: shares.map(along("y")), text: shares.map(({ p }) => percent(p)),
       textfont: { size: 10.5, color: look.ink.text } },
-    { ...shared, x: ends.map((at) => at.x), y: ends.map((at) => at.y), text: ends.map((at) => ` ${at.text}`),
+    { ...shared, x: ends.map(({ x }) => x), y: ends.map(({ y }) => y),
+      text: ends.map(({ name, pays, reached }) => ` ${pays ? `<b>${name}</b>` : name} ${percent(reached)}`),
       textposition: "middle right", textfont: { size: 11.5, color: look.ink.text } },
   ];
 }
 
 const percent = (p) => (p > 0 && p < 0.01 ? "<1 %" : `${Math.round(100 * p)} %`);
 
-function points(tree, nodes, policies, panel) {
-  const reached = reach(policies);
-  const branching = policies[0].length;
-  const name = ({ level, place }) => word(place * branching ** (tree.depth - level), tree.depth, branching).slice(0, level);
-  const shown = nodes.slice(1);
+function points(branches, panel) {
   return {
-    type: "scatter", mode: "markers", x: shown.map((at) => at.x), y: shown.map((at) => at.y), ...axes(panel),
+    type: "scatter", mode: "markers", x: branches.map(({ x }) => x), y: branches.map(({ y }) => y), ...axes(panel),
     showlegend: false, name: "probability", marker: { size: 9, color: "rgba(0,0,0,0)" },
-    text: shown.map((at, i) => {
-      const p = policies[Math.floor(i / branching)][i % branching];
-      return `${name(at)}: branch ${short(p, 3)}, reached ${short(reached[i + 1], 3)}`;
-    }),
+    text: branches.map(({ name, p, reached }) => `${name}: branch ${short(p, 3)}, reached ${short(reached, 3)}`),
     hovertemplate: "%{text}<extra></extra>",
   };
 }
@@ -140,18 +119,16 @@ function pinnedInWords(values, description, [present, ...others], { record, leve
 function compute({ values, description, look, result, results }) {
   const { tree } = description;
   const nodes = placeNodes(tree);
-  const pays = paying(nodes, tree);
   const start = uniform(tree.depth, tree.branching);
   const places = result ? placesOf(values, result) : null;
   const shown = result
     ? Object.entries(result.methods).map(([name, method]) => [
       `<b>${name}</b><br><span style="font-size:12px">${outcome(method, result.seeds, places.of[name], places.level)}</span>`, method.policies[places.of[name]], name])
     : [["<b>start</b><br>every action equally likely", start, "start"]];
-  const traces = shown.flatMap(([, policies], panel) => [
-    ...branches(look, nodes, pays, policies, panel),
-    ...texts(look, tree, nodes, pays, policies, panel),
-    points(tree, nodes, policies, panel),
-  ]);
+  const traces = shown.flatMap(([, policies], panel) => {
+    const branches = branchesOf(nodes, policies);
+    return [...lines(look, branches, panel), ...texts(look, tree, branches, panel), points(branches, panel)];
+  });
   const hidden = { showgrid: false, showticklabels: false, ticks: "", showline: false, fixedrange: true };
   const layout = look.layout(
     shown.map(([title]) => ({

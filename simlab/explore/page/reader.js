@@ -57,9 +57,7 @@ const IN_ADVANCE = {
   // The nearest table of an estimator: `shown` and `group_size` say of which weight and groups it is.
   masses({ weight, group_size: size }, { estimators, answers }) {
     const { name, parameters } = readWeight(weight, estimators);
-    const distanceTo = (table) => Object.entries(estimators[name].parameters).reduce((sum, [key, known]) =>
-      sum + apart(known, parameters[key] ?? known.default, table.parameters[key]), 0);
-    const table = least(answers.masses[name], distanceTo);
+    const table = least(answers.masses[name], (other) => distance(estimators[name].parameters, parameters, other.parameters));
     const groupSize = least(Object.keys(table.groups).map(Number), (other) => Math.abs(Math.log(other / size)));
     const group = table.groups[groupSize];
     const sides = ({ success, failure, rates, ...more }) =>
@@ -76,8 +74,12 @@ const IN_ADVANCE = {
 };
 
 // The distance of two values of a parameter: a share of its slider, and far for choices.
-export function apart({ choices, low, high, scale }, value, other) {
+function apart({ choices, low, high, scale }, value, other) {
   if (value === other) return 0;
   if (choices.length) return 10;
   return scale === "log" ? Math.abs(Math.log(value / other) / Math.log(high / low)) : Math.abs(value - other) / (high - low);
 }
+
+// The distance of two sets of an estimator's parameters, each at its default where it is not named.
+export const distance = (known, one, other) => Object.entries(known).reduce((sum, [key, parameter]) =>
+  sum + apart(parameter, one[key] ?? parameter.default, other[key] ?? parameter.default), 0);

@@ -140,11 +140,9 @@ export function holdWeight(text, estimators, closed) {
   for (const [key, value] of Object.entries(parameters)) {
     const { choices, low, high, whole } = estimators[name].parameters[key];
     if (choices.length) continue;
-    const inside = Math.min(Math.max(value, low), high);
-    parameters[key] = whole ? Math.round(inside) : inside;
-    if (parameters[key] !== value) {
-      notes.push(`${name}: ${key} = ${short(value)} is outside [${short(low)}, ${short(high)}]; held at ${short(parameters[key])}`);
-    }
+    const [held, note] = holdNumber({ label: key, low, high, kind: whole ? "whole" : "number" }, value);
+    parameters[key] = held;
+    if (note) notes.push(`${name}: ${note}`);
   }
   return [writeWeight({ name, parameters }), notes.join("; ")];
 }

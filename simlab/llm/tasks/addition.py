@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simlab.errors import check_choice, check_whole
-from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask
+from simlab.llm.tasks.base import DrawnTask, TaskProblem
 from simlab.llm.vocabulary import Vocabulary, characters
 
 ORDERS = ("plain", "reversed")

@@ -25,8 +25,7 @@ import numpy as np
 from jaxtyping import Int
 
 from simlab.errors import InputError, check_whole
-from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DRAWS_WITHOUT_NEWS, DrawnTask
+from simlab.llm.tasks.base import DRAWS_WITHOUT_NEWS, DrawnTask, TaskProblem
 from simlab.llm.vocabulary import Vocabulary, characters
 
 LONGEST_TEXT = 256

@@ -335,7 +335,6 @@ def _characters(judge: Judge, splits: Iterable[DataSplit]) -> Vocabulary | None:
 
 
 def _read(file: str, names: tuple[str, str], judge: Judge) -> DataSplit:
-    """Read the problems of a file."""
     left_out, problems, count = dict[str, list[int]](), list[DataProblem](), 0
     for row in rows(Path(file), names):
         count += 1
@@ -402,7 +401,7 @@ def _first(split: DataSplit, most: int) -> DataSplit:
 
 def _hold_out(split: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
     """Split the problems into training and evaluation; the prompts of the smallest hashes are held out."""
-    prompts = sorted({problem.asked for problem in split.problems}, key=_hash)
+    prompts = sorted({problem.asked for problem in split.problems}, key=lambda asked: _sha256(repr(asked)))
     if len(prompts) < 2:
         raise InputError(f"{split.file} has one prompt, of which none can be held out; allowed: --evaluate")
     chosen = set(prompts[: min(most, max(1, len(prompts) // HELD_OUT_OF))])
@@ -413,11 +412,10 @@ def _hold_out(split: DataSplit, most: int) -> tuple[DataSplit, DataSplit]:
 
 @functools.lru_cache(maxsize=4)
 def _order(count: int, number: int) -> list[int]:
-    """Return the order of a pass."""
     order = [*range(count)]
-    Random(int.from_bytes(hashlib.sha256(f"{count} {number}".encode()).digest())).shuffle(order)
+    Random(int.from_bytes(_sha256(f"{count} {number}"))).shuffle(order)
     return order
 
 
-def _hash(asked: Asked) -> bytes:
-    return hashlib.sha256(repr(asked).encode()).digest()
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

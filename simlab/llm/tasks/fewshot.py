@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simlab.errors import InputError, check_whole
-from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask, is_held_out
+from simlab.llm.tasks.base import DrawnTask, TaskProblem, is_held_out
 
 OPERATIONS = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
 

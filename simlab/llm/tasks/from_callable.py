@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.tasks.base import Task, TaskProblem, Verdict
-from simlab.llm.tasks.rewards import WeightedReward, call, checked_result, judged, shown
+from simlab.llm.tasks.rewards import WeightedReward, call, checked_result, judged
 from simlab.llm.vocabulary import Vocabulary
+from simlab.text import shortened
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,10 @@ def from_callable(
         if isinstance(prompts, str) or not prompts:
             raise InputError(f"{purpose} prompts are {prompts!r}; allowed: a list of at least one text")
     for prompt in sorted(set(training) & set(evaluation)):
-        raise InputError(f"the prompt {shown(prompt)} is listed for training and evaluation; allowed: for one of them")
+        raise InputError(f"the prompt {shortened(prompt)} is listed for training and evaluation; allowed: for one")
     if len(set(evaluation)) < len(evaluation):
         twice = next(prompt for prompt in evaluation if evaluation.count(prompt) > 1)
-        raise InputError(f"the prompt {shown(twice)} is listed twice for evaluation; allowed: once")
+        raise InputError(f"the prompt {shortened(twice)} is listed twice for evaluation; allowed: once")
     return CallableTask(
         name,
         vocabulary,

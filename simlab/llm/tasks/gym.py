@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 from simlab.errors import InputError, check_choice, check_whole, package
-from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask
+from simlab.llm.tasks.base import DrawnTask, TaskProblem
 from simlab.llm.tasks.rewards import checked_reward
 
 CORRECT_FROM = 0.99

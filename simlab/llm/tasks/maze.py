@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from simlab.errors import InputError, check_choice, check_whole
-from simlab.llm.tasks.base import TaskProblem
-from simlab.llm.tasks.drawn import DrawnTask
+from simlab.llm.tasks.base import DrawnTask, TaskProblem
 from simlab.llm.vocabulary import BOS, EOS, PAD, Vocabulary, Words
 
 Position = tuple[int, int]  # row and column

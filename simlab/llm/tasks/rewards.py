@@ -9,27 +9,21 @@ from simlab.errors import InputError, check_range, is_concrete_number
 from simlab.llm.tasks.base import Part, Verdict
 from simlab.own_files import load
 from simlab.reading import reason
-from simlab.text import read_value
+from simlab.text import read_value, shortened
 
-LONGEST_SHOWN = 60  # characters of a prompt in a complaint
 VERIFIER = "verifier"  # what names the task's verifier among rewards
 Result = float | None | dict[str, float | None]  # None where a number is missing
 
 
-def shown(text: str) -> str:
-    """Write a text in quotes, shortened."""
-    return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "...")
-
-
 def call(kind: str, prompt: str, function: Callable[[], Any], allowed: Any, words: str) -> Any:
     """Call a function of the user's, or of another package, whose result must be of a type."""
-    name = f"the {kind} function of the problem {shown(prompt)}"
+    name = f"the {kind} function of the problem {shortened(prompt)}"
     try:
         result = function()
     except Exception as error:
         raise InputError(f"{name} raised {type(error).__name__}: {reason(error)}") from None
     if not isinstance(result, allowed) or (isinstance(result, float) and not math.isfinite(result)):
-        raise InputError(f"{name} returned {shown(str(result))}; allowed: {words}")
+        raise InputError(f"{name} returned {shortened(str(result))}; allowed: {words}")
     return result
 
 

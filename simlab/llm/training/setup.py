@@ -63,7 +63,7 @@ class Setup:
 
     def teacher(self, rl: PolicyGradientSettings) -> tuple[DecoderPolicy, Parameters]:
         """Load the teacher of an arm, which reads the model's tokens; ``InputError`` for another vocabulary."""
-        loaded, tokenizer = load(rl.teacher, "float32")
+        loaded, tokenizer = load(rl.teacher)
         check_teacher(rl.teacher, tokenizer.size, self.reader.vocabulary.size)
         policy = DecoderPolicy(loaded.config, self.settings.model.dtype, rl.temperature, rl.microbatch)
         return policy, policy.cast(loaded.parameters)
@@ -106,7 +106,7 @@ class Setup:
 def _load_model(settings: ModelSettings, task: Task) -> tuple[Model, Vocabulary]:
     """Return config and vocabulary, and the parameters of a pretrained model."""
     if settings.source != SCRATCH:
-        return load(settings.source, "float32", beside=(SCRATCH,))
+        return load(settings.source, beside=(SCRATCH,))
     vocabulary = task.vocabulary
     if vocabulary is None:
         raise InputError(f"task {task.name} has no vocabulary for a model from scratch; allowed: a pretrained one")
