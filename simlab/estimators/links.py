@@ -1,12 +1,9 @@
 """Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.estimators.base import Link, beside, stateless, weighing
+from simlab.errors import InputError, check_choice, check_range, check_ranges, check_whole
+from simlab.estimators.base import Link, beside, or_one, stateless, weighing
 from simlab.order_statistics import lower_quantile, rounding_slack
 from simlab.rollouts import (
     Array,
@@ -19,6 +16,7 @@ from simlab.rollouts import (
     group_sum,
     is_correct,
     is_uniform,
+    masked,
     needed,
     remainder,
     solve_rate,
@@ -47,15 +45,13 @@ def center(baseline: str = "mean") -> Link:
         return center_quantile(0.5)
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
         centered = advantages - baseline_mean(advantages, rollouts, baseline)
         centered = centered - baseline_mean(centered, rollouts, baseline)
         uniform = is_uniform(rollouts, axis=None if baseline == "batch_mean" else -1)
         if baseline == "leave_one_out":
             count = group_count(rollouts)
-            others = xp.where(count > 1, count - 1, xp.ones_like(count))
-            centered = centered * (count / others)
-        return xp.where(uniform, xp.zeros_like(centered), centered)
+            centered = centered * (count / or_one(count - 1))
+        return masked(centered, ~uniform)
 
     return stateless(subtract, exchangeable=True)
 
@@ -88,23 +84,16 @@ def shift(delta: Scalar = 0.01) -> Link:
     return stateless(lambda advantages, rollouts: advantages - delta, exchangeable=True)
 
 
-class RunningMean(NamedTuple):
-    """An average over the batches so far."""
-
-    value: Scalar
-
-
 def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
     """Subtract a running mean b of the batches before this one: b <- decay b + (1 - decay) (mean of the batch)."""
     check_range("decay", decay, 0, 1)
     check_range("initial", initial)
 
-    def subtract(advantages: Array, rollouts: Rollouts, state: RunningMean) -> tuple[Array, RunningMean]:
-        baseline = RunningMean(*state).value
-        following = decay * baseline + (1 - decay) * batch_mean(advantages, rollouts)[0, 0]
-        return advantages - baseline, RunningMean(following)
+    def subtract(advantages: Array, rollouts: Rollouts, state: tuple[Scalar]) -> tuple[Array, tuple[Scalar]]:
+        (baseline,) = state
+        return advantages - baseline, (decay * baseline + (1 - decay) * batch_mean(advantages, rollouts)[0, 0],)
 
-    return Link(subtract, lambda: RunningMean(initial), exchangeable=True)
+    return Link(subtract, lambda: (initial,), exchangeable=True)
 
 
 # Scales: one number a group
@@ -112,15 +101,13 @@ def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
 
 def divide_or_nothing(advantages: Array, scale: Array) -> Array:
     """``advantages / scale``, and exactly 0 where the scale is 0."""
-    xp = array_namespace(advantages)
     scale = beside(scale, advantages)
-    safe = xp.where(scale > 0, scale, xp.ones_like(scale))
-    return xp.where(scale > 0, advantages / safe, xp.zeros_like(advantages))
+    return masked(advantages / or_one(scale), scale > 0)
 
 
 def check_ddof(ddof: int) -> None:
     """Raise ``InputError`` unless ``ddof`` is 0 or 1."""
-    if not isinstance(ddof, int) or isinstance(ddof, bool) or ddof not in (0, 1):
+    if type(ddof) is not int or ddof not in (0, 1):
         raise InputError(f"ddof = {ddof!r} is unknown; allowed: 0 (population), 1 (sample)")
 
 
@@ -163,16 +150,12 @@ def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         xp, count = array_namespace(advantages), group_count(rollouts)
-        gaps = rollouts.rewards - group_mean(rollouts.rewards, rollouts)
-        if rollouts.mask is not None:
-            gaps = xp.where(rollouts.mask, gaps, xp.zeros_like(gaps))
+        gaps = masked(rollouts.rewards - group_mean(rollouts.rewards, rollouts), rollouts.mask)
         unit = xp.max(xp.abs(gaps), axis=-1, keepdims=True)
-        squares = (gaps / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2
+        squares = (gaps / or_one(unit)) ** 2
         # About their own mean, the squares of the others sum to those of all less G / (G - 1) of one's own.
-        each = squares * count / xp.where(count > 1, count - 1, xp.ones_like(count))
-        others = group_sum(squares, rollouts) - each
-        freedom = xp.where(count > 2, count - 2, xp.ones_like(count))
-        std = unit * xp.sqrt(xp.where(others > 0, others, xp.zeros_like(others)) / freedom)
+        others = group_sum(squares, rollouts) - squares * count / or_one(count - 1)
+        std = unit * xp.sqrt(masked(others, others > 0) / or_one(count - 2))
         divides = ~others_are_equal(rollouts) & (std > 0)
         return xp.where(divides, advantages / xp.where(divides, std + eps, xp.ones_like(std)), advantages)
 
@@ -199,8 +182,8 @@ def divide_by_mad(eps: Scalar = 1e-3) -> Link:
     check_range("eps", eps, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        deviation = xp.abs(rollouts.rewards - lower_quantile(rollouts.rewards, 0.5, rollouts.mask))
+        median = lower_quantile(rollouts.rewards, 0.5, rollouts.mask)
+        deviation = array_namespace(median).abs(rollouts.rewards - median)
         return divide_or_nothing(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
 
     return stateless(divide, exchangeable=True)
@@ -211,12 +194,9 @@ def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
     check_range("gamma", gamma, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
         mean = group_mean(rollouts.rewards, rollouts)
         variance = mean * (1 - mean)
-        positive = variance > 0
-        power = xp.where(positive, variance, xp.ones_like(variance)) ** gamma
-        return divide_or_nothing(advantages, xp.where(positive, power, xp.zeros_like(power)))
+        return divide_or_nothing(advantages, masked(or_one(variance) ** gamma, variance > 0))
 
     return stateless(divide, domain="unit", exchangeable=True)
 
@@ -247,8 +227,7 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
 
     ``[fade:asym-power]``; 0^0 is 1. Defined for rewards in [0, 1].
     """
-    check_range("alpha_success", alpha_success, 1)
-    check_range("alpha_failure", alpha_failure, 1)
+    check_ranges(1, alpha_success=alpha_success, alpha_failure=alpha_failure)
 
     def weight(rollouts: Rollouts) -> Array:
         mean = group_mean(rollouts.rewards, rollouts)
@@ -285,7 +264,7 @@ def gate_boundary(k: int = 16, tau: Scalar = 0.01) -> Link:
         wrong = remainder(solve_rate(rollouts)) * count
         steps = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(count, (count.shape[0], k - 1))), axis=1)
         value = xp.prod((wrong + steps) / (count + steps), axis=1, keepdims=True)
-        return xp.where(value * k / (count + k) < tau, xp.zeros_like(value), value)
+        return masked(value, value * k / (count + k) >= tau)
 
     return weighing(weight)
 
@@ -304,22 +283,9 @@ def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
     def weight(rollouts: Rollouts) -> Array:
         p = solve_rate(rollouts)
         xp, share = array_namespace(p), p if on == "hard" else 1 - p
-        ones = xp.ones_like(p)
-        return xp.where(share > 0, gamma / xp.sqrt(xp.where(share > 0, share, ones)), ones)
+        return xp.where(share > 0, gamma / xp.sqrt(or_one(share)), xp.ones_like(p))
 
     return weighing(weight)
-
-
-def _weighing_mixed(weight: Callable[[Any, Array, Rollouts], Array], domain: str = "any") -> Link:
-    """Multiply groups with solve rates p in (0, 1) by ``weight(xp, p, rollouts)``, and leave others as they are."""
-
-    def of_mixed(rollouts: Rollouts) -> Array:
-        p = solve_rate(rollouts)
-        xp, mixed = array_namespace(p), (p > 0) & (p < 1)
-        weights = weight(xp, xp.where(mixed, p, xp.full_like(p, 0.5)), rollouts)
-        return xp.where(mixed, weights, xp.ones_like(weights))
-
-    return weighing(of_mixed, domain)
 
 
 EASY_TERMS = ("paper", "code")
@@ -335,12 +301,14 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
     """
     check_choice("easy_term", easy_term, EASY_TERMS)
 
-    def weight(xp: Any, p: Array, rollouts: Rollouts) -> Array:
-        omega = batch_mean(rollouts.rewards, rollouts)
+    def weight(rollouts: Rollouts) -> Array:
+        p, omega = solve_rate(rollouts), batch_mean(rollouts.rewards, rollouts)
+        xp, mixed = array_namespace(p), (p > 0) & (p < 1)
+        p = xp.where(mixed, p, xp.full_like(p, 0.5))
         easy = xp.sqrt(1 - p) if easy_term == "paper" else 1 - xp.sqrt(p) + 1e-6
-        return omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
+        return xp.where(mixed, omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy), xp.ones_like(p))
 
-    return _weighing_mixed(weight, "unit")
+    return weighing(weight, "unit")
 
 
 # Signs: correct and wrong rollouts apart
@@ -372,11 +340,7 @@ def multiply_positive(factor: Scalar = 10.0) -> Link:
 def keep_positive() -> Link:
     """max(0, A) ``[fade:relu]``."""
 
-    def clamp(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        return xp.where(advantages > 0, advantages, xp.zeros_like(advantages))
-
-    return stateless(clamp, exchangeable=True)
+    return stateless(lambda advantages, rollouts: masked(advantages, advantages > 0), exchangeable=True)
 
 
 def contrast() -> Link:
@@ -385,8 +349,7 @@ def contrast() -> Link:
     def replace(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         p = solve_rate(rollouts)
-        failures = xp.where(p < 1, 1 - p, xp.ones_like(p))
-        return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / failures)
+        return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / or_one(1 - p))
 
     return stateless(replace, domain="binary", exchangeable=True)
 
