@@ -3,8 +3,6 @@
 An arm that ends above another is no mere clock of it once the lower one has settled: no more compute takes that there.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from jaxtyping import Float
 
@@ -15,18 +13,10 @@ ROUNDING = 1e-9  # a smaller change is none
 MARGIN = 0.02  # two asymptotes that differ by less are the same: the margin of ScaleRL's Appendix A.5
 
 
-class Ends(NamedTuple):
-    """The last value of an arm less the baseline's, paired by seed, and whether each still moves."""
+def compare_ends(baseline: Curves, arm: Curves, name: str) -> str | None:
+    """Say in words what the last values of two arms tell, paired by seed: no clock where the lower one has settled.
 
-    difference: Interval
-    arm_moves: bool
-    baseline_moves: bool
-
-
-def compare_ends(baseline: Curves, arm: Curves) -> Ends | None:
-    """Compare the last values of two arms over the seeds of both; None of other compute, or without such seeds.
-
-    An arm moves that has changed in the last half of its compute, by more than noise and half of ``MARGIN``.
+    None for arms of other compute, without a seed in common, or with values that are not finite.
     """
     common = np.intersect1d(baseline.seeds, arm.seeds)
     if not common.size or baseline.compute[-1:].tolist() != arm.compute[-1:].tolist() or not len(arm.compute):
@@ -35,29 +25,25 @@ def compare_ends(baseline: Curves, arm: Curves) -> Ends | None:
     if not (np.isfinite(arm.values).all() and np.isfinite(baseline.values).all()):
         return None
     (mean,), (half,) = with_half(arm.values[:, -1:] - baseline.values[:, -1:], 0.05)
-    moves = []
-    for curves in (arm, baseline):
-        middle = int(np.searchsorted(curves.compute, curves.compute[-1] / 2))
-        (change,), (noise,) = with_half((curves.values[:, -1] - curves.values[:, middle])[:, None], 0.05)
-        moves.append(bool(abs(change) > noise and abs(change) > MARGIN / 2))
-    one_seed = len(arm.seeds) < 2
-    return Ends(Interval(float(mean), *([np.nan] * 2 if one_seed else [mean - half, mean + half])), *moves)
+    ends = f"ends {abs(mean):.3f} {'above' if mean > 0 else 'below'} {name}"
+    if len(common) < 2:
+        return f"{ends}: not told apart, one seed"
+    low, high = mean - half, mean + half
+    if low <= 0 <= high:
+        return f"{ends}: not told apart"
+    if low >= -MARGIN and high <= MARGIN:
+        return f"{ends}, within {MARGIN:g}"
+    lower, word = (baseline, f"{name} still moves") if mean > 0 else (arm, "still moving")
+    still = f", {word}: a longer run would tell a clock from a ceiling"
+    told = still if _moves(lower) else ": not a clock in this run"
+    return f"{ends}, {shown(Interval(mean, low, high), sign='+')}{told}"
 
 
-def describe(ends: Ends, baseline: str) -> str:
-    """Say in words what the ends of two arms tell: no clock where the lower of the two has settled."""
-    difference = ends.difference
-    moved = f"{abs(difference.mean):.3f} {'above' if difference.mean > 0 else 'below'} {baseline}"
-    if np.isnan(difference.low) or difference.low <= 0 <= difference.high:
-        return f"ends {moved}: not told apart" + (", one seed" if np.isnan(difference.low) else "")
-    if difference.low >= -MARGIN and difference.high <= MARGIN:
-        return f"ends {moved}, within {MARGIN:g}"
-    above = difference.mean > 0
-    lower_moves, word = (ends.baseline_moves, f"{baseline} still moves") if above else (ends.arm_moves, "still moving")
-    exactly = shown(difference, sign="+")
-    if lower_moves:
-        return f"ends {moved}, {exactly}, {word}: a longer run would tell a clock from a ceiling"
-    return f"ends {moved}, {exactly}: not a clock in this run"
+def _moves(curves: Curves) -> bool:
+    """Return True for an arm that has changed in the last half of its compute, by more than noise and half a margin."""
+    middle = int(np.searchsorted(curves.compute, curves.compute[-1] / 2))
+    (change,), (noise,) = with_half((curves.values[:, -1] - curves.values[:, middle])[:, None], 0.05)
+    return bool(abs(change) > max(noise, MARGIN / 2))
 
 
 def with_half(

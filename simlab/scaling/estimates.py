@@ -22,7 +22,7 @@ asymptote, the verdict is ``undecided``, and says how much longer a run, or how 
 C_mid, is compared where the asymptote is the same. Where one of two arms has no fit, their last values are compared.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_choice, check_range
 from simlab.intervals import Interval, half_width
-from simlab.scaling.ends import MARGIN, ROUNDING, compare_ends, describe, shown, standard_error, with_half
+from simlab.scaling.ends import MARGIN, ROUNDING, compare_ends, shown, standard_error, with_half
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Curves, Sigmoid, fit, fit_each
 from simlab.text import aligned, plain_number
 
@@ -286,19 +286,19 @@ def scaling_tables(metric: str, unit: str, arms: Mapping[str, Curves], baseline:
         if isinstance(fitted, Fit)
     ]
     head = f"{metric} = {FORMULA}, C in {unit}; 95 % intervals by the bootstrap over seeds"
-    lines = [head, *_table(rows, fits)]
+    refusals = {name: fitted.reason for name, fitted in fits.items() if isinstance(fitted, Refusal)}
+    lines = [head, *_table(rows, refusals)]
     return lines if baseline is None else [*lines, "", *_differences(baseline, arms, fits)]
 
 
-def _table(rows: list[dict[str, str]], results: Mapping[str, object]) -> Iterator[str]:
-    """Yield a table, and a line for each arm that has none."""
-    yield from aligned(rows) if rows else ()
-    yield from (f"{name}: {result.reason}" for name, result in results.items() if isinstance(result, Refusal))
+def _table(rows: list[dict[str, str]], refusals: Mapping[str, str]) -> list[str]:
+    """Return the lines of a table, and one for each arm that has no row."""
+    return [*(aligned(rows) if rows else ()), *(f"{name}: {reason}" for name, reason in refusals.items())]
 
 
-def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal]) -> Iterator[str]:
+def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal]) -> list[str]:
     results = differences(baseline, arms, fits)
-    yield f"against {baseline}, paired by seed; asymptotes within {MARGIN:g} are the same (ScaleRL's margin: 0.02)"
+    head = f"against {baseline}, paired by seed; asymptotes within {MARGIN:g} are the same (ScaleRL's margin: 0.02)"
     rows = [
         {
             "arm": name,
@@ -311,8 +311,8 @@ def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, F
         for name, result in results.items()
         if isinstance(result, Difference)
     ]
-    yield from aligned(rows) if rows else ()
-    for name, refused in results.items():
-        if isinstance(refused, Refusal):
-            ends = compare_ends(arms[baseline], arms[name])
-            yield f"{name}: {refused.reason}" + ("" if ends is None else f"; it {describe(ends, baseline)}")
+    refusals = {name: result.reason for name, result in results.items() if isinstance(result, Refusal)}
+    for name in refusals:
+        if ends := compare_ends(arms[baseline], arms[name], baseline):
+            refusals[name] += f"; it {ends}"
+    return [head, *_table(rows, refusals)]
