@@ -4,6 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_range
 from simlab.estimators.base import Estimator, Link, chain, or_one, stateless
+from simlab.estimators.links import subtract_mean
 from simlab.estimators.registry import register
 from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_mean, group_sum, is_uniform, masked
 
@@ -23,19 +24,13 @@ def _rises(rollouts: Rollouts, beta: Scalar) -> Array:
     return array_namespace(gap).expm1(beta * gap)
 
 
-def _centered(rises: Array, rollouts: Rollouts) -> Array:
-    """exp(beta (r - max r)) less its mean; subtracted twice for the rounding of the mean, as in ``center``."""
-    centered = rises - group_mean(rises, rollouts)
-    return centered - group_mean(centered, rollouts)
-
-
 def tilt(beta: Scalar) -> Link:
     """exp(beta r_i) / mean(exp(beta r)) - 1, and exactly 0 in groups of equal rewards."""
     check_range("beta", beta, 0, open_low=True)
 
     def tilted(advantages: Array, rollouts: Rollouts) -> Array:
         rises = _rises(rollouts, beta)
-        return masked(_centered(rises, rollouts) / (1 + group_mean(rises, rollouts)), ~is_uniform(rollouts))
+        return masked(subtract_mean(rises, rollouts) / (1 + group_mean(rises, rollouts)), ~is_uniform(rollouts))
 
     return stateless(tilted, exchangeable=True)
 
@@ -109,7 +104,7 @@ def lose_one_log_mean_exp(beta: Scalar) -> Link:
         # Beside a best rollout that outweighs them all, the others would be lost to rounding.
         outweighs = (rises == 0) & (others < 0.5)
         divisor = xp.where(outweighs, xp.ones_like(others), or_one(others))
-        difference = xp.log1p(_centered(rises, rollouts) / divisor)
+        difference = xp.log1p(subtract_mean(rises, rollouts) / divisor)
         apart = xp.log(or_one(total) / count * or_one(count - 1)) - _log_others(rollouts, rises == 0, beta)
         return masked(xp.where(outweighs, apart, difference) / beta, ~is_uniform(rollouts))
 

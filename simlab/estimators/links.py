@@ -32,6 +32,12 @@ def baseline_mean(values: Array, rollouts: Rollouts, baseline: str) -> Array:
     return (batch_mean if baseline == "batch_mean" else group_mean)(values, rollouts)
 
 
+def subtract_mean(values: Array, rollouts: Rollouts, baseline: str = "mean") -> Array:
+    """Values less their ``baseline_mean``, and once more less the mean of that, which is its rounding."""
+    values = values - baseline_mean(values, rollouts, baseline)
+    return values - baseline_mean(values, rollouts, baseline)
+
+
 def center(baseline: str = "mean") -> Link:
     """Subtract the mean of the group, of its other rollouts (``"leave_one_out"``), of the batch, or the median.
 
@@ -45,8 +51,7 @@ def center(baseline: str = "mean") -> Link:
         return center_quantile(0.5)
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
-        centered = advantages - baseline_mean(advantages, rollouts, baseline)
-        centered = centered - baseline_mean(centered, rollouts, baseline)
+        centered = subtract_mean(advantages, rollouts, baseline)
         uniform = is_uniform(rollouts, axis=None if baseline == "batch_mean" else -1)
         if baseline == "leave_one_out":
             count = group_count(rollouts)
@@ -122,20 +127,16 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     return stateless(divide, exchangeable=True)
 
 
-def others_are_equal(rollouts: Rollouts) -> Array:
-    """True for rollouts whose group has no two other rewards that differ, (P, G): compared exactly."""
-    rewards = rollouts.rewards
-    xp = array_namespace(rewards)
-    present = rewards == rewards if rollouts.mask is None else rollouts.mask  # noqa: PLR0124
-    ends = []
-    for sign in (1, -1):
-        signed = xp.where(present, sign * rewards, xp.full_like(rewards, -xp.inf))
-        highest = xp.max(signed, axis=-1, keepdims=True)
-        is_highest = signed == highest
-        below = xp.max(xp.where(is_highest, xp.full_like(signed, -xp.inf), signed), axis=-1, keepdims=True)
-        is_alone = xp.sum(xp.astype(is_highest, xp.int32), axis=-1, keepdims=True) == 1
-        ends.append(xp.where(is_highest & is_alone, below, highest))
-    return ends[0] <= -ends[1]
+def highest_other(values: Array, rollouts: Rollouts) -> Array:
+    """The largest value of the group's other rollouts, (P, G); minus infinity where there is no other."""
+    xp = array_namespace(values)
+    lowest = xp.full_like(values, -xp.inf)
+    values = values if rollouts.mask is None else xp.where(rollouts.mask, values, lowest)
+    highest = xp.max(values, axis=-1, keepdims=True)
+    is_highest = values == highest
+    below = xp.max(xp.where(is_highest, lowest, values), axis=-1, keepdims=True)
+    is_alone = xp.sum(xp.astype(is_highest, xp.int32), axis=-1, keepdims=True) == 1
+    return xp.where(is_highest & is_alone, below, highest)
 
 
 def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
@@ -156,7 +157,8 @@ def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
         # About their own mean, the squares of the others sum to those of all less G / (G - 1) of one's own.
         others = group_sum(squares, rollouts) - squares * count / or_one(count - 1)
         std = unit * xp.sqrt(masked(others, others > 0) / or_one(count - 2))
-        divides = ~others_are_equal(rollouts) & (std > 0)
+        differ = highest_other(rollouts.rewards, rollouts) > -highest_other(-rollouts.rewards, rollouts)
+        divides = differ & (std > 0)
         return xp.where(divides, advantages / xp.where(divides, std + eps, xp.ones_like(std)), advantages)
 
     return stateless(divide, exchangeable=True)

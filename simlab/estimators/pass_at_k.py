@@ -5,9 +5,9 @@ from jaxtyping import Float
 
 from simlab.errors import check_choice, check_whole
 from simlab.estimators.base import Estimator, Link, chain, or_one, stateless, weigh
-from simlab.estimators.links import center
+from simlab.estimators.links import center, highest_other
 from simlab.estimators.registry import register
-from simlab.order_statistics import infinite_where_absent, sort_with_ranks
+from simlab.order_statistics import sort_with_ranks
 from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, masked, solve_rate
 
 
@@ -88,11 +88,9 @@ def lose_one() -> Link:
     """max(r) - max(r without i), the best of an empty group being 0 ``[fade:pass-at-k-tang]``."""
 
     def lose(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        descending = -xp.sort(infinite_where_absent(-advantages, rollouts.mask), axis=-1)
-        best = descending[..., :1]
-        second = descending[..., 1:2] if advantages.shape[-1] > 1 else xp.zeros_like(best)
-        return masked(best - masked(second, group_count(rollouts) > 1), advantages >= best)
+        others = highest_other(advantages, rollouts)
+        is_best = advantages >= others
+        return masked(advantages - masked(others, array_namespace(others).isfinite(others)), is_best)
 
     return stateless(lose, exchangeable=True)
 

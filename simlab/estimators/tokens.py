@@ -1,7 +1,5 @@
 """Estimators that read tokens: advantages for each token, (P, G, T), or weights from how likely a rollout was."""
 
-from typing import NamedTuple
-
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
@@ -20,7 +18,7 @@ from simlab.estimators.base import (
 )
 from simlab.estimators.named import grpo
 from simlab.estimators.registry import base_estimator, register
-from simlab.order_statistics import average_rank, lower_quantile
+from simlab.order_statistics import average_rank, infinite_where_absent, lower_quantile
 from simlab.rollouts import (
     Array,
     Rollouts,
@@ -32,7 +30,6 @@ from simlab.rollouts import (
     needed,
     sequence_mean,
     sequence_mean_logp,
-    token_weights,
 )
 
 SCOPES = ("group", "batch")
@@ -44,17 +41,12 @@ def of_tokens(advantages: Array) -> Array:
     return advantages if advantages.ndim == 3 else advantages[..., None]
 
 
-class Deviations(NamedTuple):
-    """Deviation of each token from the mean over the tokens of its group or of the batch; 0 where no token is."""
+def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> tuple[Array, Array, Array, Array]:
+    """Deviations from the means over the tokens of each group or of the batch, and what they were taken from.
 
-    logp: Array  # (P, G, T) log pi - its mean
-    advantage: Array  # (P, G, 1) or (P, G, T) A - its mean
-    mean_logp: Array  # (P, 1, 1) or (1, 1, 1)
-    count: Array  # of tokens, (P, 1, 1) or (1, 1, 1), at least 1
-
-
-def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> Deviations:
-    """Deviations over the tokens of each group or of the batch; ``present`` is 1 where a token is and 0 elsewhere."""
+    ``present`` is 1 where a token is and 0 elsewhere. Returns log pi - its mean, (P, G, T), 0 where no token is;
+    A - its mean, (P, G, 1) or (P, G, T); the mean of log pi, and the number of tokens or 1: (P, 1, 1) or (1, 1, 1).
+    """
     xp = array_namespace(logp)
     axes = _axes(scope)
     length, weight = xp.sum(present, axis=-1, keepdims=True), of_tokens(advantages)
@@ -65,7 +57,7 @@ def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> De
     weight = masked(weight, often > 0)
     mean_logp = xp.sum(logp, axis=axes, keepdims=True) / count
     mean_weight = xp.sum(weight * often, axis=axes, keepdims=True) / count
-    return Deviations((logp - mean_logp) * present, weight - mean_weight, mean_logp, count)
+    return (logp - mean_logp) * present, weight - mean_weight, mean_logp, count
 
 
 def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
@@ -73,29 +65,28 @@ def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str)
 
     ``[cw-grpo:covariance]``. ``present`` is 1 where a token exists and 0 elsewhere, where the result is 0.
     """
-    deviation = deviations(advantages, logp, present, scope)
-    return deviation.logp * deviation.advantage
+    of_logp, of_advantages, *_ = deviations(advantages, logp, present, scope)
+    return of_logp * of_advantages
 
 
 def covariance_thresholds(terms: Float[Array, " n"]) -> tuple[Float[Array, " percent"], Float[Array, " percent"]]:
     """Thresholds that 0.01 to 100 % of the tokens of either sign reach or pass ``[cw-grpo:table-1-dominance]``.
 
-    ``terms`` are ``covariance_terms``. Returns those of the positive terms and of the
-    negative ones, the most extreme first; NaN where no token has the sign.
+    ``terms`` are ``covariance_terms``. Returns those of the positive terms and of the negative ones, the most extreme
+    first; NaN where no token has the sign.
 
     >>> positive, negative = covariance_thresholds(np.array([1.0, 2.0, 3.0, 4.0, 5.0, -1.0]))
     >>> positive.tolist()
     [5.0, 5.0, 5.0, 4.0, 1.0]
     """
-    return -_thresholds(-terms), _thresholds(terms)
-
-
-def _thresholds(terms: Float[Array, " n"]) -> Float[Array, " percent"]:
-    """Thresholds of the negative terms."""
     xp = array_namespace(terms)
-    negative = terms < 0
-    thresholds = xp.concat([lower_quantile(terms, percent / 100, negative) for percent in TOP_PERCENT])
-    return xp.where(xp.any(negative), thresholds, xp.full_like(thresholds, float("nan")))
+
+    def of_negative(terms: Array) -> Array:
+        negative = terms < 0
+        thresholds = xp.concat([lower_quantile(terms, percent / 100, negative) for percent in TOP_PERCENT])
+        return xp.where(xp.any(negative), thresholds, xp.full_like(thresholds, float("nan")))
+
+    return -of_negative(-terms), of_negative(terms)
 
 
 def _axes(scope: str) -> tuple[int, ...] | None:
@@ -112,41 +103,26 @@ def tame_covariance(scope: str = "group") -> Link:
     axes = _axes(scope)
 
     def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
-        logp = needed(rollouts, "old_logp")
+        logp, present = read_tokens(rollouts, "old_logp")
         xp = array_namespace(logp)
-        present = token_weights(logp, rollouts)
-        deviation = deviations(advantages, logp, present, scope)
-        c, count = deviation.logp * deviation.advantage, deviation.count
+        of_logp, of_advantages, mean_logp, count = deviations(advantages, logp, present, scope)
+        c = of_logp * of_advantages
         mean = xp.sum(c, axis=axes, keepdims=True) / count
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
-        size = xp.max(deviation.advantage**2, axis=axes, keepdims=True) * deviation.mean_logp**2
-        variance = _unless_rounding(variance, variance + mean**2 + size)
+        # A variance no larger than the rounding of equal values of that size is none: every weight is then 1.
+        size = xp.max(of_advantages**2, axis=axes, keepdims=True) * mean_logp**2
+        rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * (variance + mean**2 + size)
+        variance = xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))
+        # The least c^2 is taken off each, which normalised weights do not see: it keeps them from all vanishing. As a
+        # product the difference is never above 0: two squares rounded apart could come to a weight of exp(65,000).
         sizes = xp.abs(c)
-        least = _least(sizes, present, axes)
+        least = xp.min(infinite_where_absent(sizes, present > 0), axis=axes, keepdims=True)
+        least = masked(least, xp.isfinite(least))  # of no token
         kernel = present * xp.exp((least - sizes) * (least + sizes) / (2 * variance))
         total = xp.sum(kernel, axis=axes, keepdims=True)
         return of_tokens(advantages) * kernel * (count / or_one(total))
 
     return stateless(reweigh, needs=frozenset({"old_logp"}), exchangeable=True)
-
-
-def _least(sizes: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
-    """The smallest |c| of a group, or 0 where there is no token at all.
-
-    Its square is taken off every c^2, which normalised weights do not see: it keeps them from all vanishing. The
-    difference is taken as a product, (least - |c|)(least + |c|), which is never above 0: where c hardly varies, c^2 and
-    its least value rounded apart could come to a weight of exp(65,000).
-    """
-    xp = array_namespace(sizes)
-    least = xp.min(xp.where(present > 0, sizes, xp.full_like(sizes, float("inf"))), axis=axes, keepdims=True)
-    return masked(least, xp.isfinite(least))
-
-
-def _unless_rounding(variance: Array, square: Array) -> Array:
-    """Return the variance, or infinity where it is no larger than the rounding of equal values of that size."""
-    xp = array_namespace(variance)
-    rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * square
-    return xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))
 
 
 @register("cw-grpo:kernel", "w_it N / sum(w) A_i, w = exp(-c^2 / (2 std(c)^2)), c = (log pi - mean)(A - mean)")
