@@ -189,36 +189,25 @@ NOTHING = float("nan")  # stands where no rollout or token exists; the library m
 
 def record(step, shape, xp, dtype):
     """The library's record of a step: arrays as they are when ``shape`` is "full", else padded to (5, 5, 3)."""
-    real = getattr(xp, dtype)
-    greedy, role = (
-        [[value] * len(group) for value, group in zip(each, step.rewards, strict=True)]
-        for each in (step.greedy, step.roles)
-    )
     weighed = [
         [[(r or 0.0, weight * (r is not None)) for r, weight in zip(row, step.weights, strict=True)] for row in group]
         for group in step.parts
     ]
     parts, weights = ([[[pair[k] for pair in row] for row in group] for group in weighed] for k in (0, 1))
-    if shape == "full":
-        fields = {"old_logp": step.logp, "entropy": step.entropy, "greedy_reward": greedy, "role": role}
-        fields |= {"rewards": step.rewards, "parts": parts, "part_weights": weights}
-        fields |= {"collision": step.collision, "teacher_logp": step.teacher}
-        return Rollouts(**{name: xp.asarray(values, dtype=real) for name, values in fields.items()})
-    rewards = [pad(group, 5, NOTHING) for group in step.rewards]
-    logp, entropy = pad_tokens(step.logp), pad_tokens(step.entropy)
-    return Rollouts(
-        xp.asarray(rewards, dtype=real),
-        old_logp=xp.asarray(logp, dtype=real),
-        entropy=xp.asarray(entropy, dtype=real),
-        collision=xp.asarray(pad_tokens(step.collision), dtype=real),
-        teacher_logp=xp.asarray(pad_tokens(step.teacher), dtype=real),
-        mask=xp.asarray((~np.isnan(rewards)).tolist()),
-        token_mask=xp.asarray((~np.isnan(logp)).tolist()),
-        greedy_reward=xp.asarray([pad(group, 5, NOTHING) for group in greedy], dtype=real),
-        role=xp.asarray([pad(group, 5, NOTHING) for group in role], dtype=real),
-        parts=xp.asarray([pad(group, 5, [NOTHING] * 3) for group in parts], dtype=real),
-        part_weights=xp.asarray([pad(group, 5, [NOTHING] * 3) for group in weights], dtype=real),
+    greedy, role = (
+        [[value] * len(group) for value, group in zip(each, step.rewards, strict=True)]
+        for each in (step.greedy, step.roles)
     )
+    fields = {"rewards": step.rewards, "greedy_reward": greedy, "role": role}
+    lists = {"old_logp": step.logp, "entropy": step.entropy, "collision": step.collision, "teacher_logp": step.teacher}
+    lists |= {"parts": parts, "part_weights": weights}
+    masks = {}
+    if shape == "ragged":
+        fields = {name: [pad(group, 5, NOTHING) for group in values] for name, values in fields.items()}
+        lists = {name: pad_tokens(values) for name, values in lists.items()}
+        masks = {"mask": fields["rewards"], "token_mask": lists["old_logp"]}
+    arrays = {name: xp.asarray(values, dtype=getattr(xp, dtype)) for name, values in (fields | lists).items()}
+    return Rollouts(**arrays, **{name: xp.asarray((~np.isnan(values)).tolist()) for name, values in masks.items()})
 
 
 def pad_tokens(groups):

@@ -8,6 +8,7 @@ chains without a name.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from group_references import GROUP_FORMULAS, Group, deviation, grpo, linked, mean, of_others, rloo, share_correct
@@ -415,27 +416,24 @@ def curve_rl(groups):
 
 def optimal_token_baseline(steps, eps=1e-8):
     """verl's: each token's reward less the mean of rewards by W; alone at its position, a token keeps its reward."""
+
+    def energies(logp, collision):
+        return list(accumulate(1 - 2 * math.exp(x) + c for x, c in zip(logp, collision, strict=True)))
+
+    def of_token(group, weights, i, t):
+        who = [k for k, each in enumerate(weights) if len(each) > t]
+        if len(who) == 1:
+            return group[i]
+        share = sum(weights[k][t] for k in who) + eps
+        baseline = sum(weights[k][t] * group[k] for k in who) / share
+        return 0.0 if len({group[k] for k in who}) == 1 else group[i] - baseline
+
     history = []
     for step in steps:
         batch = []
-        for g, group in enumerate(step.rewards):
-            energies = []
-            for logp, collision in zip(step.logp[g], step.collision[g], strict=True):
-                total, energy = 0.0, []
-                for x, c in zip(logp, collision, strict=True):
-                    total += 1 - 2 * math.exp(x) + c
-                    energy.append(total)
-                energies.append(energy)
-            rows = []
-            for i, r in enumerate(group):
-                row = []
-                for t in range(len(step.logp[g][i])):
-                    who = [k for k in range(len(group)) if len(step.logp[g][k]) > t]
-                    share = sum(energies[k][t] for k in who) + eps
-                    baseline = sum(energies[k][t] * group[k] for k in who) / share if len(who) > 1 else 0.0
-                    row.append(0.0 if len({group[k] for k in who}) == 1 < len(who) else r - baseline)
-                rows.append(row)
-            batch.append(rows)
+        for group, *rows in zip(step.rewards, step.logp, step.collision, strict=True):
+            weights = [energies(*row) for row in zip(*rows, strict=True)]
+            batch.append([[of_token(group, weights, i, t) for t in range(len(w))] for i, w in enumerate(weights)])
         history.append(batch)
     return history
 
@@ -488,27 +486,16 @@ def each_batch(formula):
     return lambda steps, **parameters: [formula(step.rewards, **parameters) for step in steps]
 
 
+def named(formulas, make=lambda formula: formula):
+    return {formula.__name__: make(formula) for formula in formulas}
+
+
 REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
-    **{
-        formula.__name__: each_group_of_tokens(formula)
-        for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead, tempered_grpo)
-    },
-    **{
-        formula.__name__: each_batch(formula)
-        for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo, curve_rl)
-    },
-    **{
-        formula.__name__: formula
-        for formula in (f_grpo, reject_easy, bbg, least_variance, fade, fade_logarithmic, fade_entropy)
-    },
-    **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
-    "advantage_reweighting": advantage_reweighting,
-    "optimal_token_baseline": optimal_token_baseline,
-    "opd": opd,
-    "remax": remax,
-    "gdpo": gdpo,
-    "rae": rae,
-    "aem": aem,
-    "linked": linked,
-}
+    **named([ds_grpo, unlikeliness, t2t, opo, grpo_lead, tempered_grpo], each_group_of_tokens),
+    **named([a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo, curve_rl], each_batch),
+    **named([
+        f_grpo, reject_easy, bbg, least_variance, fade, fade_logarithmic, fade_entropy, running_mean, ha_dw, cw_grpo,
+        entropy_advantage, advantage_reweighting, optimal_token_baseline, opd, remax, gdpo, rae, aem, linked,
+    ]),
+}  # fmt: skip
