@@ -116,7 +116,7 @@ def test_a_rejected_response_still_counts_in_its_group_as_in_verls():
 # Estimators that read tokens
 
 
-def sampled() -> dict[str, torch.Tensor]:
+def sampled():
     generator = torch.Generator().manual_seed(0)
     shape = (len(PROMPTS), LONGEST)
     return {

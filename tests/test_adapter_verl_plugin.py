@@ -34,7 +34,7 @@ assert "jax" not in sys.modules, "JAX would take memory of the GPU"
 """
 
 
-def python(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+def python(arguments, **environment):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, env=clean | environment, timeout=300, check=False

@@ -20,7 +20,7 @@ from simlab.adapters.verl.functions import memory, supplied
 from simlab.diagnose.live import Live
 from simlab.errors import InputError
 
-LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
+ESTIMATOR, LOSS = "algorithm.adv_estimator", "actor_rollout_ref.actor.policy_loss.loss_mode"
 KEYS = [f"{prompt}_{row}_0" for row, prompt in enumerate(PROMPTS)]
 
 
@@ -55,7 +55,7 @@ class Batch:
         self.fields |= dict(fields.items())
         return self
 
-    def padded(self, name: str) -> torch.Tensor:
+    def padded(self, name):
         return self.fields[name].to_padded_tensor(0.0)
 
 
@@ -190,25 +190,16 @@ def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, com
 @pytest.mark.parametrize(
     ("overrides", "complaint"),
     [
-        (["algorithm.adv_estimator=simlab_grop"], "'grop'"),
-        (["algorithm.adv_estimator=simlab_gdpo"], r"gdpo_reward_keys = \[\]"),
-        (["algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab.gamma=1"], "'gamma'"),
-        (["algorithm.adv_estimator=grpo", "+algorithm.simlab.gamma=1"], "no effect"),
-        (
-            ["algorithm.adv_estimator=simlab_entropy_advantage", "algorithm.rollout_correction.bypass_mode=True"],
-            "bypass_mode = True",
-        ),
-        (["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.often=2"], "'often'"),
-        (["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.every=0"], "every = 0"),
+        ([f"{ESTIMATOR}=simlab_grop"], "'grop'"),
+        ([f"{ESTIMATOR}=simlab_gdpo"], r"gdpo_reward_keys = \[\]"),
+        ([f"{ESTIMATOR}=simlab_grpo", "+algorithm.simlab.gamma=1"], "'gamma'"),
+        ([f"{ESTIMATOR}=grpo", "+algorithm.simlab.gamma=1"], "no effect"),
+        ([f"{ESTIMATOR}=simlab_aem", "algorithm.rollout_correction.bypass_mode=True"], "bypass_mode = True"),
+        ([f"{ESTIMATOR}=grpo", "+algorithm.simlab_diagnose.often=2"], "'often'"),
+        ([f"{ESTIMATOR}=grpo", "+algorithm.simlab_diagnose.every=0"], "every = 0"),
         ([f"{LOSS}=simlab_casp"], "simlab_casp"),
         ([f"{LOSS}=simlab_ppo"], "'simlab_ppo'"),
-        (
-            [
-                "actor_rollout_ref.actor.policy_loss.loss_mode=simlab_ppo_clip",
-                "actor_rollout_ref.actor.clip_ratio_low=2",
-            ],
-            "eps_low = 2",
-        ),
+        ([f"{LOSS}=simlab_ppo_clip", "actor_rollout_ref.actor.clip_ratio_low=2"], "eps_low = 2"),
     ],
 )
 def test_settings_are_read_before_any_worker_starts(overrides, complaint):
