@@ -29,18 +29,14 @@ from simlab.surrogates import (
     surrogate,
 )
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 # On each side of every bound below, and far beyond; none lies on a bound, where min and clip have no derivative.
 RATIOS = [1e-3, 0.3, 0.75, 0.85, 1.0, 1.1, 1.25, 1.5, 2.9, 5.5, 7.0, 1e3]
 ADVANTAGES = [-2.0, -0.5, 0.0, 0.25, 3.0]
 ROLLOUTS = Rollouts(np.zeros((1, 1)))
 
 Objective = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
 
 
 def reinforce_objective(logp, old_logp, advantage):
@@ -183,6 +179,7 @@ OUTSIDE = [
     ("kl_penalty", "coefficient", (-1e-3,), "[0, inf)"),
     ("entropy_bonus", "coefficient", (math.nan,), "[-inf, inf)"),
     ("adaptive_entropy_bonus", "target delta", (-0.1, math.nan), "[0, inf)"),
+    ("entropy_target_clip", "target step", (-0.1, math.nan), "[0, inf)"),
     ("adaptive_entropy_bonus", "lowest highest initial", (math.nan,), "[-inf, inf)"),
 ]
 
@@ -200,6 +197,10 @@ def test_parameters_outside_their_range_are_refused():
         (lambda: clip_cov(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: sequence_mask(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: surrogates.adaptive_entropy_bonus(lowest=2.0), "lowest = 2.0; allowed: up to highest = 1.0"),
+        (
+            lambda: surrogates.entropy_target_clip(narrowest=0.1),
+            "narrowest = 0.1; allowed: from -eps_high = -0.28 to widest = 0.08",
+        ),
         (lambda: casp(weights="softmax"), "weights = 'softmax' is unknown; allowed: uniform, proportional"),
         (lambda: kl_penalty(form="k4"), "form = 'k4' is unknown; allowed: k1, k2, k3, sequence_k2"),
         (lambda: entropy_bonus(coefficient="0.1"), "coefficient = '0.1' is not a number"),

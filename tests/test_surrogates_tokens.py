@@ -29,11 +29,7 @@ from simlab import Rollouts
 from simlab.surrogates import SURROGATES, add, casp, entropy_bonus, kl_penalty, log_ratio_penalty, reinforce, surrogate
 from simlab.surrogates.penalties import KL_FORMS
 
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def covariances(tokens):
