@@ -5,7 +5,7 @@ import math
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range, check_ranges
-from simlab.estimators.base import Estimator, Link, chain, or_one, present_rollouts, stateless, weigh
+from simlab.estimators.base import Estimator, Link, chain, or_one, present_rollouts, stateless, weigh, weighing
 from simlab.estimators.links import center, check_ddof, divide_or_nothing
 from simlab.estimators.named import dr_grpo
 from simlab.estimators.registry import base_estimator, register
@@ -104,18 +104,18 @@ BINS = 127  # of rates in [0, 1]: a prime, so that no rate j / G of a smaller gr
 def weigh_by_rank() -> Link:
     """A f / F: f counts the mixed groups of this solve rate, F those of no higher one ``[arxiv:2605.24331]``."""
 
-    def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         rates = solve_rate(rollouts)
+        xp = array_namespace(rates)
         mixed, index = (rates > 0) & (remainder(rates) > 0), xp.floor(rates * BINS)
         bins = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(rates[:1, :], (1, BINS))), axis=1) - 1
         here, up_to = (xp.astype(mixed & which, rates.dtype) for which in (index == bins, index <= bins))
         density, rank = (
             xp.sum(here * xp.sum(counted, axis=0, keepdims=True), axis=1, keepdims=True) for counted in (here, up_to)
         )
-        return weigh(advantages, density / or_one(rank))
+        return density / or_one(rank)
 
-    return stateless(reweigh, exchangeable=True)
+    return weighing(weight)
 
 
 @register("arxiv:2605.24331", "(r_i - mean(r)) f(p) / F(p), f and F of the batch's mixed groups")
@@ -185,17 +185,17 @@ def divide_by_beta_density(most: Scalar = 1e6) -> Link:
     """A min(1 / f(m), most), f the Beta density fitted to the batch, m = mean(r) in [0, 1] ``[arxiv:2506.02864]``."""
     check_range("most", most, 0, open_low=True)
 
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         rates = group_mean(rollouts.rewards, rollouts)
+        xp = array_namespace(rates)
         alpha, beta = fitted_beta(rates, rollouts)
         inside = (rates > 0) & (rates < 1)
         p = xp.where(inside, rates, xp.full_like(rates, 0.5))
         rarity = log_beta(alpha, beta) - (alpha - 1) * xp.log(p) - (beta - 1) * xp.log(1 - p)
         highest = xp.log(most * xp.ones_like(rarity))
-        return weigh(advantages, xp.exp(xp.where(rarity < highest, rarity, highest)))
+        return xp.exp(xp.where(rarity < highest, rarity, highest))
 
-    return stateless(divide, domain="unit", exchangeable=True)
+    return weighing(weight, "unit")
 
 
 @register("arxiv:2506.02864", "(r_i - mean(r)) / f(mean(r)), f the density of Beta(1 + a/3, 1 + b/3)")

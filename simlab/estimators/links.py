@@ -1,5 +1,7 @@
 """Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts."""
 
+from collections.abc import Callable
+
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range, check_ranges, check_whole
@@ -110,6 +112,15 @@ def divide_or_nothing(advantages: Array, scale: Array) -> Array:
     return masked(advantages / or_one(scale), scale > 0)
 
 
+def dividing(scale: Callable[[Rollouts], Array], domain: str = "any") -> Link:
+    """Make an exchangeable link that divides by a scale of each group, (P, 1); 0 where that is 0."""
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        return divide_or_nothing(advantages, scale(rollouts))
+
+    return stateless(divide, domain=domain, exchangeable=True)
+
+
 def check_ddof(ddof: int) -> None:
     """Raise ``InputError`` unless ``ddof`` is 0 or 1."""
     if type(ddof) is not int or ddof not in (0, 1):
@@ -120,11 +131,7 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's (verl's)."""
     check_ddof(ddof)
     check_range("eps", eps, 0)
-
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        return divide_or_nothing(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
-
-    return stateless(divide, exchangeable=True)
+    return dividing(lambda rollouts: group_std(rollouts.rewards, rollouts, ddof) + eps)
 
 
 def highest_other(values: Array, rollouts: Rollouts) -> Array:
@@ -172,35 +179,31 @@ def multiply_by_std(ddof: int = 0) -> Link:
 
 def divide_by_mean() -> Link:
     """A / mean(r), and 0 where the mean is 0 ``[fade:maxrl]``. Defined for rewards in [0, 1]."""
-
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        return divide_or_nothing(advantages, group_mean(rollouts.rewards, rollouts))
-
-    return stateless(divide, domain="unit", exchangeable=True)
+    return dividing(lambda rollouts: group_mean(rollouts.rewards, rollouts), "unit")
 
 
 def divide_by_mad(eps: Scalar = 1e-3) -> Link:
     """A / (MAD(r) + eps), both medians the lower ones; rewards 0 and 1 have MAD 0, so A / eps ``[fade:mc-grpo]``."""
     check_range("eps", eps, 0)
 
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+    def scale(rollouts: Rollouts) -> Array:
         median = lower_quantile(rollouts.rewards, 0.5, rollouts.mask)
         deviation = array_namespace(median).abs(rollouts.rewards - median)
-        return divide_or_nothing(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
+        return lower_quantile(deviation, 0.5, rollouts.mask) + eps
 
-    return stateless(divide, exchangeable=True)
+    return dividing(scale)
 
 
 def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
     """A / [m (1 - m)]^gamma, m the mean reward, and 0 where m is 0 or 1 ``[fade:power-norm]``. Rewards in [0, 1]."""
     check_range("gamma", gamma, 0)
 
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+    def scale(rollouts: Rollouts) -> Array:
         mean = group_mean(rollouts.rewards, rollouts)
         variance = mean * (1 - mean)
-        return divide_or_nothing(advantages, masked(or_one(variance) ** gamma, variance > 0))
+        return masked(or_one(variance) ** gamma, variance > 0)
 
-    return stateless(divide, domain="unit", exchangeable=True)
+    return dividing(scale, "unit")
 
 
 # Difficulty: a weight of the group by its solve rate or mean reward

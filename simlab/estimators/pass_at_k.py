@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from simlab.errors import check_choice, check_whole
-from simlab.estimators.base import Estimator, Link, chain, or_one, stateless, weigh
+from simlab.estimators.base import Estimator, Link, chain, or_one, stateless, weighing
 from simlab.estimators.links import center, highest_other
 from simlab.estimators.registry import register
 from simlab.order_statistics import sort_with_ranks
@@ -42,13 +42,12 @@ def divide_by_pass_at_k_std(k: int) -> Link:
     """
     check_whole("k", k, 1)
 
-    def scale(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         missed, others_missed = miss_chance(rollouts, k)
         variance = missed * (1 - missed)
-        return weigh(advantages, masked(others_missed / xp.sqrt(or_one(variance)), variance > 0))
+        return masked(others_missed / array_namespace(missed).sqrt(or_one(variance)), variance > 0)
 
-    return stateless(scale, domain="binary", exchangeable=True)
+    return weighing(weight, "binary")
 
 
 @register("fade:pass-at-k-chen", "C(F-1,k-1)/C(G-1,k-1) (r_i - p) / sqrt(R (1 - R)), R = 1 - C(F,k)/C(G,k)")
