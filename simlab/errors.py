@@ -59,6 +59,12 @@ def check_range(
         raise InputError(f"{name} = {value} is outside its range {opening}{low}, {high}{closing}")
 
 
+def check_ranges(low: float, high: float = math.inf, /, *, open_low: bool = False, **values: Any) -> None:
+    """``check_range`` of several values of one range, each by its name."""
+    for name, value in values.items():
+        check_range(name, value, low, high, open_low=open_low)
+
+
 def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None:
     """Raise ``InputError`` unless ``value`` is a whole number from ``low`` up to ``high``."""
     check_range(name, value, low, high)

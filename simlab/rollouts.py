@@ -178,7 +178,8 @@ def _at_least_one(count: Array, xp: Any) -> Array:
     return xp.where(count < 1, xp.ones_like(count), count)
 
 
-def _masked(values: Array, mask: Array | None) -> Array:
+def masked(values: Array, mask: Array | None) -> Array:
+    """Put 0 where a mask is false."""
     xp = array_namespace(values)
     return values if mask is None else xp.where(mask, values, xp.zeros_like(values))
 
@@ -191,7 +192,7 @@ def group_count(rollouts: Rollouts) -> Float[Array, "P 1"]:
 
 def group_sum(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
     """Sum over the rollouts present in each group."""
-    return array_namespace(values).sum(_masked(values, rollouts.mask), axis=-1, keepdims=True)
+    return array_namespace(values).sum(masked(values, rollouts.mask), axis=-1, keepdims=True)
 
 
 def group_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
@@ -204,7 +205,7 @@ def group_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Flo
     xp = array_namespace(values)
     deviations = values - group_mean(values, rollouts)
     # Where squares would leave the dtype, they are those of the deviations over the largest.
-    largest, limits = xp.max(xp.abs(_masked(deviations, rollouts.mask)), axis=-1, keepdims=True), xp.finfo(values.dtype)
+    largest, limits = xp.max(xp.abs(masked(deviations, rollouts.mask)), axis=-1, keepdims=True), xp.finfo(values.dtype)
     low, high = math.sqrt(limits.smallest_normal / limits.eps), math.sqrt(limits.max / MOST_ROLLOUTS)
     fits = ((largest > low) & (largest < high)) | (largest == 0)
     unit = xp.where(fits, xp.ones_like(largest), largest)
@@ -262,7 +263,7 @@ def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, 
 def batch_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Float[Array, "1 1"]:
     """Standard deviation over every rollout present in the batch; 0 where there are too few for ``ddof``."""
     xp = array_namespace(values)
-    deviations = _masked(values - batch_mean(values, rollouts), rollouts.mask)
+    deviations = masked(values - batch_mean(values, rollouts), rollouts.mask)
     largest = xp.max(xp.abs(deviations), axis=None, keepdims=True)
     unit = xp.where(largest > 0, largest, xp.ones_like(largest))  # so that no square leaves the dtype
     freedom = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True) - ddof
@@ -271,7 +272,7 @@ def batch_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Flo
 
 def sequence_sum(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
     """Sum over the tokens of each rollout."""
-    return array_namespace(values).sum(_masked(values, rollouts.token_mask), axis=-1)
+    return array_namespace(values).sum(masked(values, rollouts.token_mask), axis=-1)
 
 
 def sequence_mean(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:

@@ -83,6 +83,15 @@ def quickly():
         yield
 
 
+@pytest.fixture
+def double_precision():
+    """JAX has 64-bit numbers."""
+    import jax  # noqa: PLC0415  # it reads the environment that is set above
+
+    with jax.enable_x64(True):
+        yield
+
+
 @pytest.fixture(scope="module")
 def library_alone():
     """Forget after a module of tests what it registered or loaded from users' files."""

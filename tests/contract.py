@@ -4,7 +4,6 @@ Each check takes an estimator, makes its own batches, which carry every field of
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import array_api_strict
 import jax
@@ -20,7 +19,7 @@ from simlab.rollouts import FIELDS, TOKEN_FIELDS
 PROMPTS, GROUP = 4, 6
 
 
-def batch(seed: int = 0, rewards: Any = None, group: int = GROUP, tokens: int = 3) -> Rollouts:
+def batch(seed=0, rewards=None, group=GROUP, tokens=3):
     """A NumPy float64 batch with every field; rewards are random zeros and ones unless given."""
     draw = np.random.default_rng(seed)
     rewards = draw.integers(0, 2, (PROMPTS, group)) if rewards is None else np.asarray(rewards)
@@ -41,16 +40,16 @@ def batch(seed: int = 0, rewards: Any = None, group: int = GROUP, tokens: int = 
     )
 
 
-def map_fields(record: Rollouts, change: Callable[[np.ndarray], Any]) -> Rollouts:
+def map_fields(record, change):
     """The record with each of its arrays changed."""
     return Rollouts(*(None if field is None else change(field) for field in record))
 
 
-def advantages_of(chosen: Estimator, record: Rollouts) -> np.ndarray:
+def advantages_of(chosen, record):
     return np.asarray(chosen.update(record, chosen.init())[0])
 
 
-def run(chosen: Estimator, batches: list[Rollouts]) -> tuple[list[Any], Any]:
+def run(chosen, batches):
     """Advantages of each batch in turn, and the state after the last."""
     state, history = chosen.init(), []
     for record in batches:
@@ -59,19 +58,19 @@ def run(chosen: Estimator, batches: list[Rollouts]) -> tuple[list[Any], Any]:
     return history, state
 
 
-def stack(batches: list[Rollouts]) -> Rollouts:
+def stack(batches):
     return jax.tree.map(lambda *fields: jnp.stack(fields), *batches)
 
 
-def assert_close(actual: Any, expected: Any) -> None:
+def assert_close(actual, expected):
     """Trees of arrays agree to float64 rounding."""
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15), actual, expected)
 
 
-def one_program_serves_jit_vmap_and_scan(chosen: Estimator) -> None:
+def one_program_serves_jit_vmap_and_scan(chosen):
     """Three batches in turn, in two sequences side by side: uniform groups among them, and the state carried."""
 
-    def step(state: Any, record: Rollouts) -> tuple[Any, Any]:
+    def step(state, record):
         advantages, state = chosen.update(record, state)
         return state, advantages
 
@@ -84,14 +83,14 @@ def one_program_serves_jit_vmap_and_scan(chosen: Estimator) -> None:
         assert_close((list(history), state), run(chosen, batches))
 
 
-def the_array_api_is_enough(chosen: Estimator) -> None:
+def the_array_api_is_enough(chosen):
     batches = [batch(seed) for seed in range(2)]
     strict = jax.tree.map(array_api_strict.asarray, batches)
     for actual, expected in zip(run(chosen, strict)[0], run(chosen, batches)[0], strict=True):
         assert_close(np.asarray(actual), expected)
 
 
-def the_dtype_is_kept(chosen: Estimator) -> None:
+def the_dtype_is_kept(chosen):
     """Advantages and state have the dtype of the rewards, also where JAX traces and 64 bits are at hand."""
     for dtype in ("float32", "float64"):
         arrays = [map_fields(batch(seed), lambda field: field.astype(dtype)) for seed in range(2)]  # noqa: B023
@@ -102,7 +101,7 @@ def the_dtype_is_kept(chosen: Estimator) -> None:
         assert {leaf.dtype for leaf in [*traced, *jax.tree.leaves(state)]} == {np.dtype(dtype)}
 
 
-def absent_rollouts_and_prompts_are_not_there(chosen: Estimator) -> None:
+def absent_rollouts_and_prompts_are_not_there(chosen):
     """Nonsense that the mask excludes, wherever it stands, leaves the advantages and the state as they are.
 
     An estimator that is not declared exchangeable refuses such a batch instead, and takes one whose mask excludes
@@ -114,7 +113,7 @@ def absent_rollouts_and_prompts_are_not_there(chosen: Estimator) -> None:
         mask = np.zeros((PROMPTS + 1, GROUP), dtype=bool)
         mask[:PROMPTS, present_at] = True
 
-        def spread(field: np.ndarray, present_at: np.ndarray = present_at, filler: float = filler) -> np.ndarray:
+        def spread(field, present_at=present_at, filler=filler):
             wide = np.full((PROMPTS + 1, GROUP, *field.shape[2:]), filler)
             wide[:PROMPTS, present_at] = field
             return wide
@@ -132,7 +131,7 @@ def absent_rollouts_and_prompts_are_not_there(chosen: Estimator) -> None:
         assert not advantages[~mask].any()
 
 
-def absent_tokens_are_not_there(chosen: Estimator) -> None:
+def absent_tokens_are_not_there(chosen):
     """Two more tokens that the token mask excludes change no advantage, and have none themselves.
 
     An estimator that is not declared exchangeable may refuse them instead.
@@ -141,7 +140,7 @@ def absent_tokens_are_not_there(chosen: Estimator) -> None:
     expected = advantages_of(chosen, present)
     for more in (np.nan, 0.0, -3.0):
 
-        def pad(field: np.ndarray, more: float = more) -> np.ndarray:
+        def pad(field, more=more):
             filler = False if field.dtype == bool else more
             return np.pad(field, [(0, 0), (0, 0), (0, 2)] + [(0, 0)] * (field.ndim - 3), constant_values=filler)
 
@@ -157,7 +156,7 @@ def absent_tokens_are_not_there(chosen: Estimator) -> None:
         assert_close(advantages, expected)
 
 
-def order_does_not_matter(chosen: Estimator) -> None:
+def order_does_not_matter(chosen):
     """Prompts, and rollouts of a group, may come in any order; estimators that are not exchangeable may mind it."""
     if not chosen.exchangeable:
         return
@@ -169,7 +168,7 @@ def order_does_not_matter(chosen: Estimator) -> None:
             assert_close(advantages_of(chosen, reordered), np.take(advantages_of(chosen, record), order, axis=axis))
 
 
-def degenerate_groups_are_finite(chosen: Estimator) -> None:
+def degenerate_groups_are_finite(chosen):
     """All right, all wrong, a batch without a correct rollout, single rollouts, ties, and one group alone."""
     graded = chosen.domain != "binary"
     batches = [
@@ -190,7 +189,7 @@ def degenerate_groups_are_finite(chosen: Estimator) -> None:
                 assert np.isfinite(np.asarray(values)).all(), rewards
 
 
-def update_is_pure(chosen: Estimator) -> None:
+def update_is_pure(chosen):
     record, state = batch(), chosen.init()
     for name in FIELDS:
         getattr(record, name).flags.writeable = False
@@ -198,13 +197,13 @@ def update_is_pure(chosen: Estimator) -> None:
     jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
-def the_policy_gradient_is_the_advantage_times_the_score(chosen: Estimator) -> None:
+def the_policy_gradient_is_the_advantage_times_the_score(chosen):
     """Under ``jax.grad`` of a softmax policy's loss, uniform groups included: no NaN, and A is a constant."""
     draw = np.random.default_rng(2)
     logits, actions = draw.normal(size=(PROMPTS, 3)), draw.integers(0, 3, (PROMPTS, GROUP))
     record = batch(rewards=[[1] * GROUP, [0] * GROUP, [1, 0, 0, 1, 0, 0], [0, 1, 1, 1, 1, 1]], tokens=1)
 
-    def objective(logits: Any) -> Any:
+    def objective(logits):
         logp = jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
         sampled = record._replace(old_logp=jax.lax.stop_gradient(logp)[..., None])
         return jnp.sum(chosen.update(sampled, chosen.init())[0].reshape(logp.shape) * logp)

@@ -5,10 +5,10 @@ import random
 from typing import Any
 
 import numpy as np
-from references import REFERENCES, Groups, Step, Tokens
+from references import REFERENCES, Step
 
 from simlab import Rollouts, estimator
-from simlab.estimators import REGISTRY, Estimator
+from simlab.estimators import REGISTRY
 
 # Parameters of each estimator beside its defaults, which are a case of their own.
 PARAMETERS: dict[str, list[dict[str, Any]]] = {
@@ -128,7 +128,7 @@ SIXTYFOURTHS = range(1, 128)
 FEW_VALUES = range(1, 128, 42)  # so that rollouts tie in the sum and in the mean of their log-probabilities
 
 
-def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: range = SIXTYFOURTHS) -> list[Step]:
+def steps(batches, tokens, seed, values=SIXTYFOURTHS):
     """One step a batch, each rollout given random log-probabilities and entropies for one of the numbers of ``tokens``.
 
     Each of the two has its own draw; other tokens count as 1, 2 or 8 equal ones in the sum of squared probabilities.
@@ -136,14 +136,14 @@ def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: ran
     draw, draw_entropy, draw_parts = random.Random(seed), random.Random(100 + seed), random.Random(200 + seed)
     draw_others = random.Random(300 + seed)
 
-    def collision(logp: float) -> float:
+    def collision(logp):
         p = math.exp(logp)
         return p * p + (1 - p) ** 2 / draw_others.choice([1, 2, 8])
 
-    def logp(scale: float) -> list[float]:
+    def logp(scale):
         return [-scale * draw.choice(values) / 64 for _ in range(draw.choice(tokens))]
 
-    def step(groups: Groups, scale: float) -> Step:
+    def step(groups, scale):
         drawn = [[logp(scale) for _ in group] for group in groups]
         entropy = [[[draw_entropy.randrange(128) / 64 for _ in x] for x in group] for group in drawn]
         indices = range(len(groups))
@@ -170,7 +170,7 @@ GRADED: dict[str, list[list[Step]]] = {
 }
 
 
-def sequences(name: str, shape: str) -> list[list[Step]]:
+def sequences(name, shape):
     """The sequences whose rewards the formula is defined for."""
     return BINARY[shape] if name in BINARY_ONLY else BINARY[shape] + GRADED[shape]
 
@@ -187,49 +187,38 @@ CENTRED_TWICE = {"gdpo"}  # in groups, then in the batch: what is 0 in one order
 NOTHING = float("nan")  # stands where no rollout or token exists; the library must not read it
 
 
-def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
+def record(step, shape, xp, dtype):
     """The library's record of a step: arrays as they are when ``shape`` is "full", else padded to (5, 5, 3)."""
-    real = getattr(xp, dtype)
-    greedy, role = (
-        [[value] * len(group) for value, group in zip(each, step.rewards, strict=True)]
-        for each in (step.greedy, step.roles)
-    )
     weighed = [
         [[(r or 0.0, weight * (r is not None)) for r, weight in zip(row, step.weights, strict=True)] for row in group]
         for group in step.parts
     ]
     parts, weights = ([[[pair[k] for pair in row] for row in group] for group in weighed] for k in (0, 1))
-    if shape == "full":
-        fields = {"old_logp": step.logp, "entropy": step.entropy, "greedy_reward": greedy, "role": role}
-        fields |= {"rewards": step.rewards, "parts": parts, "part_weights": weights}
-        fields |= {"collision": step.collision, "teacher_logp": step.teacher}
-        return Rollouts(**{name: xp.asarray(values, dtype=real) for name, values in fields.items()})
-    rewards = [pad(group, 5, NOTHING) for group in step.rewards]
-    logp, entropy = pad_tokens(step.logp), pad_tokens(step.entropy)
-    return Rollouts(
-        xp.asarray(rewards, dtype=real),
-        old_logp=xp.asarray(logp, dtype=real),
-        entropy=xp.asarray(entropy, dtype=real),
-        collision=xp.asarray(pad_tokens(step.collision), dtype=real),
-        teacher_logp=xp.asarray(pad_tokens(step.teacher), dtype=real),
-        mask=xp.asarray((~np.isnan(rewards)).tolist()),
-        token_mask=xp.asarray((~np.isnan(logp)).tolist()),
-        greedy_reward=xp.asarray([pad(group, 5, NOTHING) for group in greedy], dtype=real),
-        role=xp.asarray([pad(group, 5, NOTHING) for group in role], dtype=real),
-        parts=xp.asarray([pad(group, 5, [NOTHING] * 3) for group in parts], dtype=real),
-        part_weights=xp.asarray([pad(group, 5, [NOTHING] * 3) for group in weights], dtype=real),
+    greedy, role = (
+        [[value] * len(group) for value, group in zip(each, step.rewards, strict=True)]
+        for each in (step.greedy, step.roles)
     )
+    fields = {"rewards": step.rewards, "greedy_reward": greedy, "role": role}
+    lists = {"old_logp": step.logp, "entropy": step.entropy, "collision": step.collision, "teacher_logp": step.teacher}
+    lists |= {"parts": parts, "part_weights": weights}
+    masks = {}
+    if shape == "ragged":
+        fields = {name: [pad(group, 5, NOTHING) for group in values] for name, values in fields.items()}
+        lists = {name: pad_tokens(values) for name, values in lists.items()}
+        masks = {"mask": fields["rewards"], "token_mask": lists["old_logp"]}
+    arrays = {name: xp.asarray(values, dtype=getattr(xp, dtype)) for name, values in (fields | lists).items()}
+    return Rollouts(**arrays, **{name: xp.asarray((~np.isnan(values)).tolist()) for name, values in masks.items()})
 
 
-def pad_tokens(groups: Tokens) -> Tokens:
+def pad_tokens(groups):
     return [pad([pad(tokens, 3, NOTHING) for tokens in group], 5, [NOTHING] * 3) for group in groups]
 
 
-def pad(values: list[Any], length: int, filler: Any) -> list[Any]:
+def pad(values, length, filler):
     return values + [filler] * (length - len(values))
 
 
-def run(chosen: Estimator, batches: list[Rollouts]) -> list[Any]:
+def run(chosen, batches):
     """Advantages of each batch in turn, the state carried from one to the next."""
     state, history = chosen.init(), []
     for batch in batches:
@@ -238,7 +227,7 @@ def run(chosen: Estimator, batches: list[Rollouts]) -> list[Any]:
     return history
 
 
-def check_against_reference(name: str, parameters: dict[str, Any], shape: str, xp: Any, dtype: str) -> None:
+def check_against_reference(name, parameters, shape, xp, dtype):
     """Every sequence of a shape, in one array library: right to the tolerance of the dtype, which is kept."""
     for sequence in sequences(name, shape):
         history = run(estimator(name, **parameters), [record(step, shape, xp, dtype) for step in sequence])
@@ -246,7 +235,7 @@ def check_against_reference(name: str, parameters: dict[str, Any], shape: str, x
         assert_close(name, parameters, history, sequence, dtype)
 
 
-def assert_close(name: str, parameters: dict[str, Any], history: list[Any], sequence: list[Step], dtype: str) -> None:
+def assert_close(name, parameters, history, sequence, dtype):
     """Advantages equal the reference's element by element, and are exactly 0 where there is no rollout or token."""
     expected, names = REFERENCES[name](sequence, **parameters), {name, parameters.get("base")}
     relative = 4e-6 if dtype == "float32" and names & OF_LOGARITHMS else TOLERANCE[dtype]
@@ -262,7 +251,7 @@ def assert_close(name: str, parameters: dict[str, Any], history: list[Any], sequ
             assert_padded(group, ragged, relative, lost * largest)
 
 
-def assert_padded(padded: np.ndarray, ragged: list[Any], relative: float, absolute: float) -> None:
+def assert_padded(padded, ragged, relative, absolute):
     """Every list is where it belongs along the last axis, with exact zeros after its end; a 0 stays exact."""
     present = padded[: len(ragged)]
     np.testing.assert_array_equal(padded[len(ragged) :], 0)

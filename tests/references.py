@@ -8,6 +8,7 @@ chains without a name.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from group_references import GROUP_FORMULAS, Group, deviation, grpo, linked, mean, of_others, rloo, share_correct
@@ -36,12 +37,12 @@ class Step(NamedTuple):
     teacher: Tokens | tuple[()] = ()
 
 
-def times(weight: float, advantage: Any) -> Any:
+def times(weight, advantage):
     """A rollout's advantage, or its tokens' advantages, times a weight."""
     return [weight * a for a in advantage] if isinstance(advantage, list) else weight * advantage
 
 
-def over_base(steps: list[Step], base: str, change: Callable[[Step, int, int, Any], Any]) -> list[Any]:
+def over_base(steps, base, change):
     """The base's advantages, each changed by a function of the step, the group, the rollout and the advantage."""
     return [
         [[change(step, g, i, a) for i, a in enumerate(row)] for g, row in enumerate(batch)]
@@ -49,35 +50,35 @@ def over_base(steps: list[Step], base: str, change: Callable[[Step, int, int, An
     ]
 
 
-def f_grpo(steps: list[Step], gamma: float = 1.0, base: str = "grpo") -> list[Batch]:
+def f_grpo(steps, gamma=1.0, base="grpo"):
     """F-GRPO Eq. 12 and 13."""
     return over_base(steps, base, lambda step, g, i, a: times((1 - share_correct(step.rewards[g])) ** gamma, a))
 
 
-def remax(steps: list[Step]) -> list[Groups]:
+def remax(steps):
     """ReMax (arXiv 2310.10505): the reward less that of the greedy answer."""
     return [
         [[r - greedy for r in group] for group, greedy in zip(step.rewards, step.greedy, strict=True)] for step in steps
     ]
 
 
-def reject_easy(steps: list[Step], threshold: float = 0.5, base: str = "grpo") -> list[Batch]:
+def reject_easy(steps, threshold=0.5, base="grpo"):
     """The base's advantages, where no more than a share of the group is correct."""
 
-    def change(step: Step, g: int, i: int, a: Any) -> Any:
+    def change(step, g, i, a):
         return times(1.0 if share_correct(step.rewards[g]) <= threshold + 1e-9 else 0.0, a)
 
     return over_base(steps, base, change)
 
 
-def bbg(steps: list[Step], k: int = 16, tau: float = 0.01, base: str = "w_reinforce") -> list[Batch]:
+def bbg(steps, k=16, tau=0.01, base="w_reinforce"):
     """Bayesian boundary gating (arXiv 2606.15455, Eqs 8 and 9), its utility over that of an unsolved group."""
 
-    def utility(successes: int, size: int) -> Fraction:
+    def utility(successes, size):
         terms = [Fraction(size - successes + j, size + 1 + j) for j in range(1, k)]
         return k * math.prod(terms, start=Fraction(1))
 
-    def change(step: Step, g: int, i: int, a: Any) -> Any:
+    def change(step, g, i, a):
         successes, size = sum(r > 0 for r in step.rewards[g]), len(step.rewards[g])
         worth = utility(successes, size)
         return times(float(worth / utility(0, size)) if worth >= tau * (size + 1) else 0.0, a)
@@ -85,10 +86,10 @@ def bbg(steps: list[Step], k: int = 16, tau: float = 0.01, base: str = "w_reinfo
     return over_base(steps, base, change)
 
 
-def least_variance(steps: list[Step], base: str = "grpo", successes: float = 1.0, failures: float = 1.0) -> list[Batch]:
+def least_variance(steps, base="grpo", successes=1.0, failures=1.0):
     """The gain of a rollout by being correct among the others, times its reward less the rate that they suggest."""
 
-    def change(step: Step, g: int, i: int, a: Any) -> Any:
+    def change(step, g, i, a):
         group = step.rewards[g]
         others = group[:i] + group[i + 1 :]
         right, wrong = (
@@ -100,7 +101,7 @@ def least_variance(steps: list[Step], base: str = "grpo", successes: float = 1.0
     return over_base(steps, base, change)
 
 
-def a_grae(groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6) -> Groups:
+def a_grae(groups, alpha=1.0, easy_term="paper", ddof=0, eps=1e-6):
     """A-GRAE Eq. 11 (omega), Eq. 12 (or its published code's easy term) and Eq. 13."""
     omega = mean([r for group in groups for r in group])
     advantages = []
@@ -116,18 +117,10 @@ def a_grae(groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: i
     return advantages
 
 
-def fade(
-    steps: list[Step],
-    *,
-    alpha_max: float = 3.0,
-    delta_min: float = 0.3,
-    beta: float = 0.02,
-    target_entropy: float | None = None,
-    baseline: str = "mean",
-) -> list[Groups]:
+def fade(steps, *, alpha_max=3.0, delta_min=0.3, beta=0.02, target_entropy=None, baseline="mean"):
     """FADE's Algorithm 2, line by line; the initial entropy is the first batch's, and H* by default half of it."""
 
-    def entropy(step: Step) -> float:
+    def entropy(step):
         return mean([mean([-logp for logp in tokens]) for group in step.logp for tokens in group])
 
     p_hat, h_hat = 0.5, entropy(steps[0])
@@ -149,7 +142,7 @@ def fade(
     return history
 
 
-def fade_logarithmic(steps: list[Step], last: float = 20000.0) -> list[Groups]:
+def fade_logarithmic(steps, last=20000.0):
     """FADE's Equations 17 and 18 at the printed tau, on the printed constants' axis of 20,000 steps."""
     history = []
     for number, step in enumerate(steps):
@@ -160,7 +153,7 @@ def fade_logarithmic(steps: list[Step], last: float = 20000.0) -> list[Groups]:
     return history
 
 
-def fade_entropy(steps: list[Step], alpha_max: float = 3.0, delta_min: float = 0.3, beta: float = 0.02) -> list[Groups]:
+def fade_entropy(steps, alpha_max=3.0, delta_min=0.3, beta=0.02):
     """FADE with alpha from alpha_max at the initial entropy down to 1 at half of it."""
     entropies = [mean([mean([-x for x in tokens]) for group in step.logp for tokens in group]) for step in steps]
     initial, h_hat, history = entropies[0], entropies[0], []
@@ -172,13 +165,13 @@ def fade_entropy(steps: list[Step], alpha_max: float = 3.0, delta_min: float = 0
     return history
 
 
-def power_asymmetric(group: Group, alpha: float, delta: float) -> Group:
+def power_asymmetric(group, alpha, delta):
     """(1 - mean)^(alpha - 1) (r - mean), failures divided by delta."""
     m = mean(group)
     return [(1 - m) ** (alpha - 1) * (r - m) / (1 if r >= m else delta) for r in group]
 
 
-def running_mean(steps: list[Step], decay: float = 0.9, initial: float = 0.0) -> list[Groups]:
+def running_mean(steps, decay=0.9, initial=0.0):
     """FADE's running mean of the rewards of earlier batches as the baseline."""
     baseline, history = initial, []
     for step in steps:
@@ -187,12 +180,10 @@ def running_mean(steps: list[Step], decay: float = 0.9, initial: float = 0.0) ->
     return history
 
 
-def ha_dw(
-    steps: list[Step], scale: float = 1.0, decay: float = 0.9, initial: float = 0.5, base: str = "grpo"
-) -> list[Groups]:
+def ha_dw(steps, scale=1.0, decay=0.9, initial=0.5, base="grpo"):
     """FADE's HA-DW: each advantage weighed by how far its group is from the running mean, and on which side."""
 
-    def sign(x: float) -> int:
+    def sign(x):
         return (x > 0) - (x < 0)
 
     anchor, history = initial, []
@@ -206,15 +197,7 @@ def ha_dw(
     return history
 
 
-def ds_grpo(
-    rewards: Group,
-    logp: list[list[float]],
-    *,
-    success: float = 0.05,
-    failure: float = 0.05,
-    ddof: int = 0,
-    eps: float = 1e-6,
-) -> Group:
+def ds_grpo(rewards, logp, *, success=0.05, failure=0.05, ddof=0, eps=1e-6):
     """DS-GRPO as F-GRPO restates it: an unlikely success gains, an unlikely failure loses."""
     return [
         a - success * mean(tokens) if r > 0 else a + failure * mean(tokens)
@@ -222,15 +205,7 @@ def ds_grpo(
     ]
 
 
-def unlikeliness(
-    rewards: Group,
-    logp: list[list[float]],
-    *,
-    beta: float = 0.25,
-    ranking: str = "paper",
-    ddof: int = 0,
-    eps: float = 1e-6,
-) -> Group:
+def unlikeliness(rewards, logp, *, beta=0.25, ranking="paper", ddof=0, eps=1e-6):
     """The unlikeliness reward as F-GRPO restates it: by sums and ranks from 1 in the paper, means and 0 in its code."""
     likelihood = [sum(tokens) if ranking == "paper" else mean(tokens) for tokens in logp]
     shaped = []
@@ -241,7 +216,7 @@ def unlikeliness(
     return grpo(shaped, ddof, eps)
 
 
-def t2t(rewards: Group, logp: list[list[float]], alpha: float = 0.2, ddof: int = 0, eps: float = 1e-6) -> Group:
+def t2t(rewards, logp, alpha=0.2, ddof=0, eps=1e-6):
     """FADE's T2T: a success is better short, a failure better long."""
     p, longest = share_correct(rewards), max(len(tokens) for tokens in logp)
     shaped = []
@@ -251,7 +226,7 @@ def t2t(rewards: Group, logp: list[list[float]], alpha: float = 0.2, ddof: int =
     return grpo(shaped, ddof, eps)
 
 
-def covariance_weighted(logp: Tokens, advantages: Groups) -> Tokens:
+def covariance_weighted(logp, advantages):
     """CW-GRPO's Gaussian kernel of the covariance, over all the tokens given.
 
     In exact fractions up to the exponential, because equal covariances are a case apart; the smallest square is taken
@@ -261,14 +236,14 @@ def covariance_weighted(logp: Tokens, advantages: Groups) -> Tokens:
     pairs = [(Fraction(x), Fraction(a)) for tokens, a in rows for x in tokens]
     mean_logp, mean_advantage = mean([x for x, _ in pairs]), mean([a for _, a in pairs])
 
-    def covariance(x: float, a: float) -> Fraction:
+    def covariance(x, a):
         return (Fraction(x) - mean_logp) * (Fraction(a) - mean_advantage)
 
     covariances = [covariance(x, a) for x, a in pairs]
     variance = mean([(c - mean(covariances)) ** 2 for c in covariances])
     smallest = min(c**2 for c in covariances)
 
-    def weight(c: Fraction) -> float:
+    def weight(c):
         return math.exp((smallest - c**2) / (2 * variance)) if variance > 0 else 1.0
 
     average = mean([weight(c) for c in covariances])
@@ -278,7 +253,7 @@ def covariance_weighted(logp: Tokens, advantages: Groups) -> Tokens:
     ]
 
 
-def cw_grpo(steps: list[Step], scope: str = "group", base: str = "grpo") -> list[Tokens]:
+def cw_grpo(steps, scope="group", base="grpo"):
     """CW-GRPO, with statistics of each group or of the batch."""
     history = []
     for step, batch in zip(steps, REFERENCES[base](steps), strict=True):
@@ -289,35 +264,35 @@ def cw_grpo(steps: list[Step], scope: str = "group", base: str = "grpo") -> list
     return history
 
 
-def entropy_advantage(steps: list[Step], alpha: float = 0.4, kappa: float = 2.0, base: str = "grpo") -> list[Tokens]:
+def entropy_advantage(steps, alpha=0.4, kappa=2.0, base="grpo"):
     """CASP's entropy-shaped advantage: each token's entropy added, up to a share of the advantage."""
     return over_base(
         steps, base, lambda step, g, i, a: [a + min(alpha * h, abs(a) / kappa) for h in step.entropy[g][i]]
     )
 
 
-def reinforce_pp(groups: Groups, ddof: int = 0, eps: float = 1e-8) -> Groups:
+def reinforce_pp(groups, ddof=0, eps=1e-8):
     """REINFORCE++ (arXiv 2501.03262): standardised over the batch."""
     everything = [r for group in groups for r in group]
     return standardised([[r - mean(everything) for r in group] for group in groups], ddof, eps)
 
 
-def reinforce_pp_baseline(groups: Groups, ddof: int = 0, eps: float = 1e-8) -> Groups:
+def reinforce_pp_baseline(groups, ddof=0, eps=1e-8):
     """REINFORCE++-baseline (arXiv 2501.03262): less the group's mean, then over the std of the batch."""
     return standardised([[r - mean(group) for r in group] for group in groups], ddof, eps)
 
 
-def standardised(centered: Groups, ddof: int, eps: float) -> Groups:
+def standardised(centered, ddof, eps):
     scale = deviation([a for group in centered for a in group], ddof) + eps
     return [[a / scale if scale else 0.0 for a in group] for group in centered]
 
 
-def gdpo(steps: list[Step], code: str = "trl") -> list[Groups]:
+def gdpo(steps, code="trl"):
     """GDPO (arXiv 2601.05242): each part in its group, the weighted sum, then the batch; as three trainers have it."""
     return [gdpo_of_batch(step, code) for step in steps]
 
 
-def gdpo_of_batch(step: Step, code: str) -> Groups:
+def gdpo_of_batch(step, code):
     sums = [[0.0] * len(group) for group in step.parts]
     for k, weight in enumerate(step.weights):
         for g, group in enumerate(step.parts):
@@ -330,7 +305,7 @@ def gdpo_of_batch(step: Step, code: str) -> Groups:
     return [[(z - centre) / spread for z in group] for group in sums]
 
 
-def part_alone(group: Group, code: str) -> Group:
+def part_alone(group, code):
     if code == "verl" and len(group) == 1:
         return [group[0] / (1 + 1e-6)]
     if code == "nemo_rl":
@@ -338,7 +313,7 @@ def part_alone(group: Group, code: str) -> Group:
     return grpo(group, 1, 1e-4 if code == "trl" else 1e-6)
 
 
-def rae(steps: list[Step], decay: float = 0.95, roles: int = 2) -> list[Groups]:
+def rae(steps, decay=0.95, roles=2):
     """RAE (arXiv 2506.24119): less the running mean of the role, of the batches before."""
     means, history = [0.0] * roles, []
     for step in steps:
@@ -351,13 +326,13 @@ def rae(steps: list[Step], decay: float = 0.95, roles: int = 2) -> list[Groups]:
     return history
 
 
-def gpg(groups: Groups) -> Groups:
+def gpg(groups):
     """GPG (arXiv 2504.02546): less the group's mean, times B / (B - M) for M of B groups of equal rewards."""
     mixed = sum(1 for group in groups if len({*group}) > 1)
     return [[(r - mean(group)) * len(groups) / mixed if len({*group}) > 1 else 0.0 for r in group] for group in groups]
 
 
-def bnpo(groups: Groups, most: float = 1e6) -> Groups:
+def bnpo(groups, most=1e6):
     """BNPO (arXiv 2506.02864): less the group's mean, over the density of Beta(1 + a/3, 1 + b/3) at that mean."""
     rates = [mean(group) for group in groups]
     m, variance = mean(rates), deviation(rates, 1) ** 2
@@ -365,7 +340,7 @@ def bnpo(groups: Groups, most: float = 1e6) -> Groups:
     alpha, beta = 1 + m * total / 3, 1 + (1 - m) * total / 3
     whole = math.exp(math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta))
 
-    def weight(p: float) -> float:
+    def weight(p):
         return min(1 / (whole * p ** (alpha - 1) * (1 - p) ** (beta - 1)), most)
 
     return [
@@ -375,18 +350,8 @@ def bnpo(groups: Groups, most: float = 1e6) -> Groups:
 
 
 def grpo_lead(
-    rewards: Group,
-    logp: list[list[float]],
-    *,
-    alpha: float = 0.05,
-    penalty: float = 1.0,
-    low: float = 0.4,
-    high: float = 1.5,
-    midpoint: float = 0.75,
-    steepness: float = 10.0,
-    ddof: int = 0,
-    eps: float = 1e-6,
-) -> Group:
+    rewards, logp, *, alpha=0.05, penalty=1.0, low=0.4, high=1.5, midpoint=0.75, steepness=10.0, ddof=0, eps=1e-6
+):
     """GRPO-LEAD (arXiv 2504.09696): GRPO of rewards that a success loses by length, times w of the solve rate."""
     successes = [len(tokens) for r, tokens in zip(rewards, logp, strict=True) if r > 0]
     scale = deviation(successes, ddof) + eps if len({*successes}) > 1 else 1.0
@@ -396,23 +361,23 @@ def grpo_lead(
     ]
     p = share_correct(rewards)
 
-    def w(rate: float) -> float:
+    def w(rate):
         return low + (high - low) / (1 + math.exp(steepness * (rate - midpoint)))
 
     return [a * (w(p) if a > 0 else w(1 - p)) for a in grpo(shaped, ddof, eps)]
 
 
-def opo(rewards: Group, logp: list[list[float]]) -> Group:
+def opo(rewards, logp):
     """OPO (arXiv 2505.23585): less the mean weighed by lengths."""
     lengths = [len(tokens) for tokens in logp]
     baseline = sum(n * r for n, r in zip(lengths, rewards, strict=True)) / sum(lengths)
     return [0.0 if len({*rewards}) == 1 else r - baseline for r in rewards]
 
 
-def advantage_reweighting(steps: list[Step], alpha: float = 0.2, base: str = "grpo") -> list[Tokens]:
+def advantage_reweighting(steps, alpha=0.2, base="grpo"):
     """Advantage Reweighting (arXiv 2505.12929): alpha pi + 1 - alpha times the advantage of each token."""
 
-    def change(step: Step, g: int, i: int, a: Any) -> list[float]:
+    def change(step, g, i, a):
         tokens = step.logp[g][i]
         each = a if isinstance(a, list) else [a] * len(tokens)
         return [(alpha * math.exp(x) + 1 - alpha) * advantage for x, advantage in zip(tokens, each, strict=True)]
@@ -420,14 +385,14 @@ def advantage_reweighting(steps: list[Step], alpha: float = 0.2, base: str = "gr
     return over_base(steps, base, change)
 
 
-def aem(steps: list[Step], strength: float = 1.0, least_spread: float = 0.1, base: str = "grpo") -> list[Batch]:
+def aem(steps, strength=1.0, least_spread=0.1, base="grpo"):
     """AEM (arXiv 2605.00425): responses of low entropy weigh more than others of their group."""
     return over_base(
         steps, base, lambda step, g, i, a: times(modulation(step.entropy[g], strength, least_spread)[i], a)
     )
 
 
-def modulation(group: list[list[float]], strength: float, least_spread: float) -> list[float]:
+def modulation(group, strength, least_spread):
     """The factor of each response of a group."""
     entropies = [mean(tokens) for tokens in group]
     low, high = min(entropies), max(entropies)
@@ -437,49 +402,46 @@ def modulation(group: list[list[float]], strength: float, least_spread: float) -
     return [weight / mean(weights) for weight in weights]
 
 
-def curve_rl(groups: Groups) -> Groups:
+def curve_rl(groups):
     """CurveRL (arXiv 2605.24331) with the batch as its own reference: (r - mean) f / F over groups that are mixed."""
     rates = [share_correct(group) for group in groups]
     mixed = [p for p in rates if 0 < p < 1]
 
-    def weight(p: float) -> float:
+    def weight(p):
         same, up_to = (sum(1 for other in mixed if relation(other)) for relation in (p.__eq__, p.__ge__))
         return same / up_to if 0 < p < 1 else 0.0
 
     return [[weight(p) * (r - mean(group)) for r in group] for p, group in zip(rates, groups, strict=True)]
 
 
-def optimal_token_baseline(steps: list[Step], eps: float = 1e-8) -> list[Tokens]:
+def optimal_token_baseline(steps, eps=1e-8):
     """verl's: each token's reward less the mean of rewards by W; alone at its position, a token keeps its reward."""
+
+    def energies(logp, collision):
+        return list(accumulate(1 - 2 * math.exp(x) + c for x, c in zip(logp, collision, strict=True)))
+
+    def of_token(group, weights, i, t):
+        who = [k for k, each in enumerate(weights) if len(each) > t]
+        if len(who) == 1:
+            return group[i]
+        share = sum(weights[k][t] for k in who) + eps
+        baseline = sum(weights[k][t] * group[k] for k in who) / share
+        return 0.0 if len({group[k] for k in who}) == 1 else group[i] - baseline
+
     history = []
     for step in steps:
         batch = []
-        for g, group in enumerate(step.rewards):
-            energies = []
-            for logp, collision in zip(step.logp[g], step.collision[g], strict=True):
-                total, energy = 0.0, []
-                for x, c in zip(logp, collision, strict=True):
-                    total += 1 - 2 * math.exp(x) + c
-                    energy.append(total)
-                energies.append(energy)
-            rows = []
-            for i, r in enumerate(group):
-                row = []
-                for t in range(len(step.logp[g][i])):
-                    who = [k for k in range(len(group)) if len(step.logp[g][k]) > t]
-                    share = sum(energies[k][t] for k in who) + eps
-                    baseline = sum(energies[k][t] * group[k] for k in who) / share if len(who) > 1 else 0.0
-                    row.append(0.0 if len({group[k] for k in who}) == 1 < len(who) else r - baseline)
-                rows.append(row)
-            batch.append(rows)
+        for group, *rows in zip(step.rewards, step.logp, step.collision, strict=True):
+            weights = [energies(*row) for row in zip(*rows, strict=True)]
+            batch.append([[of_token(group, weights, i, t) for t in range(len(w))] for i, w in enumerate(weights)])
         history.append(batch)
     return history
 
 
-def opd(steps: list[Step], gamma: float = 0.0, bound: float = 10.0) -> list[Tokens]:
+def opd(steps, gamma=0.0, bound=10.0):
     """On-policy distillation: log pi_T - log pi within a bound; by gamma more, the less of the gaps came before."""
 
-    def of_rollout(logp: list[float], teacher: list[float]) -> list[float]:
+    def of_rollout(logp, teacher):
         gaps = [min(max(y - x, -bound), bound) for x, y in zip(logp, teacher, strict=True)]
         total = sum(map(abs, gaps)) or 1.0
         return [(1 + gamma * (1 - sum(map(abs, gaps[:t])) / total)) * gap for t, gap in enumerate(gaps)]
@@ -490,7 +452,7 @@ def opd(steps: list[Step], gamma: float = 0.0, bound: float = 10.0) -> list[Toke
     ]
 
 
-def tempered_grpo(rewards: Group, logp: list[list[float]], beta: float = 1.5, eps: float = 1e-6) -> Group:
+def tempered_grpo(rewards, logp, beta=1.5, eps=1e-6):
     """bandit-RLVR's tempered GRPO, by the likelihood of the first tokens, up to the shortest rollout's length."""
     shortest = min(map(len, logp))
     tilts = [(beta - 1) * sum(tokens[:shortest]) for tokens in logp]
@@ -506,12 +468,12 @@ def tempered_grpo(rewards: Group, logp: list[list[float]], beta: float = 1.5, ep
     ]
 
 
-def each_group(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
+def each_group(formula):
     """A group's formula applied to every group of every step."""
     return lambda steps, **parameters: [[formula(group, **parameters) for group in step.rewards] for step in steps]
 
 
-def each_group_of_tokens(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
+def each_group_of_tokens(formula):
     """A formula of a group's rewards and log-probabilities applied to every group of every step."""
     return lambda steps, **parameters: [
         [formula(group, logp, **parameters) for group, logp in zip(step.rewards, step.logp, strict=True)]
@@ -519,32 +481,21 @@ def each_group_of_tokens(formula: Callable[..., Group]) -> Callable[..., list[Gr
     ]
 
 
-def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
+def each_batch(formula):
     """A batch's formula applied to every step."""
     return lambda steps, **parameters: [formula(step.rewards, **parameters) for step in steps]
 
 
+def named(formulas, make=lambda formula: formula):
+    return {formula.__name__: make(formula) for formula in formulas}
+
+
 REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
-    **{
-        formula.__name__: each_group_of_tokens(formula)
-        for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead, tempered_grpo)
-    },
-    **{
-        formula.__name__: each_batch(formula)
-        for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo, curve_rl)
-    },
-    **{
-        formula.__name__: formula
-        for formula in (f_grpo, reject_easy, bbg, least_variance, fade, fade_logarithmic, fade_entropy)
-    },
-    **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
-    "advantage_reweighting": advantage_reweighting,
-    "optimal_token_baseline": optimal_token_baseline,
-    "opd": opd,
-    "remax": remax,
-    "gdpo": gdpo,
-    "rae": rae,
-    "aem": aem,
-    "linked": linked,
-}
+    **named([ds_grpo, unlikeliness, t2t, opo, grpo_lead, tempered_grpo], each_group_of_tokens),
+    **named([a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo, curve_rl], each_batch),
+    **named([
+        f_grpo, reject_easy, bbg, least_variance, fade, fade_logarithmic, fade_entropy, running_mean, ha_dw, cw_grpo,
+        entropy_advantage, advantage_reweighting, optimal_token_baseline, opd, remax, gdpo, rae, aem, linked,
+    ]),
+}  # fmt: skip

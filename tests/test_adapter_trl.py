@@ -49,25 +49,45 @@ class Seen(SimlabGRPOTrainer):
         return output
 
 
-def moved(run) -> dict[str, np.ndarray]:
-    before = {name: value.detach().clone() for name, value in run.model.named_parameters()}
+def weights_of(run):
+    return {name: value.detach().numpy().copy() for name, value in run.model.named_parameters()}
+
+
+def trained(*arguments, **options):
+    """The weights after training."""
+    run = trainer(*arguments, **options)
     run.train()
-    return {name: ((before[name] - value.detach()) / RATE).numpy() for name, value in run.model.named_parameters()}
+    return weights_of(run)
+
+
+def moved(run):
+    before = weights_of(run)
+    run.train()
+    return {name: (before[name] - value) / RATE for name, value in weights_of(run).items()}
+
+
+def assert_same(actual, wanted, atol, rtol=1e-7):
+    for name, value in actual.items():
+        np.testing.assert_allclose(value, wanted[name], atol=atol, rtol=rtol, err_msg=name)
+
+
+def farthest(weights, others):
+    return max(np.abs(others[name] - value).max() for name, value in weights.items())
 
 
 def assert_same_moves(moves, wanted, run, atol):
     """Compare within ``atol``, or the rounding of the two float32 weights that a gradient is read off."""
-    for name, value in moves.items():
-        largest = run.model.get_parameter(name).detach().abs().max().numpy()
-        rounding = 2 * np.spacing(largest) / RATE
-        np.testing.assert_allclose(value, wanted[name], atol=max(atol, rounding), err_msg=name)
+    for name, value in weights_of(run).items():
+        rounding = 2 * np.spacing(np.abs(value).max()) / RATE
+        assert_same({name: moves[name]}, wanted, max(atol, rounding))
 
 
 def by_group(rows):
     return np.asarray(rows).reshape(-1, 4, *np.shape(rows)[1:])
 
 
-def by_the_laboratory(run, method, folder, teacher=None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def by_the_laboratory(run, method, folder, teacher=None):
+    """Advantages, and the steps down the gradient by which each weight moves."""
     (batch,) = run.batches
     weights, _ = model_and_tokenizer(folder)
     weights.save_pretrained(folder / "model")
@@ -95,7 +115,7 @@ def by_the_laboratory(run, method, folder, teacher=None) -> tuple[np.ndarray, di
     ratio = np.ones(completions.shape, np.float32)
     coefficients = np.asarray(method.from_advantages(ratio, advantages, rollouts), np.float32)
     gradient, _ = policy.gradient(model.parameters, sampled, coefficients, likeliest.astype(np.int32))
-    return advantages, dict(_as_tensors(Model(model.config, gradient)))
+    return advantages, {name: -value for name, value in _as_tensors(Model(model.config, gradient))}
 
 
 def test_the_baseline_of_tokens_and_a_teacher_are_the_laboratorys(tmp_path):
@@ -109,13 +129,12 @@ def test_the_baseline_of_tokens_and_a_teacher_are_the_laboratorys(tmp_path):
         run = trainer(tmp_path, kind=Seen, method=method, **extra)
         moves = moved(run)
         folder = tmp_path / "teacher" if extra else None
-        advantages, gradient = by_the_laboratory(run, parse(method).build(), tmp_path, folder)
+        advantages, wanted = by_the_laboratory(run, parse(method).build(), tmp_path, folder)
         present = by_group(run.batches[0]["completion_mask"]) > 0
         own_advantages = by_group(run.batches[0]["advantages"])
         np.testing.assert_allclose(np.where(present, own_advantages, 0), np.where(present, advantages, 0), atol=1e-4)
-        assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
-        for name, value in moves.items():
-            np.testing.assert_allclose(value, -gradient[name], atol=1e-4, err_msg=name)
+        assert max(np.abs(value).max() for value in wanted.values()) > 1e-2
+        assert_same(moves, wanted, 1e-4)
     with pytest.raises(InputError, match="teacher is missing, which the method follows"):
         trainer(tmp_path, method="opd")
     with pytest.raises(InputError, match="teacher has no effect on this method"):
@@ -133,11 +152,10 @@ METHODS = [
 def test_both_engines_give_the_same_advantages_and_first_gradient(method, tmp_path):
     run = trainer(tmp_path, kind=Seen, method=method)
     moves = moved(run)
-    advantages, gradient = by_the_laboratory(run, parse(method).build(), tmp_path)
+    advantages, wanted = by_the_laboratory(run, parse(method).build(), tmp_path)
     np.testing.assert_allclose(by_group(run.batches[0]["advantages"]), advantages, atol=1e-4)
-    assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
-    for name, value in moves.items():
-        np.testing.assert_allclose(value, -gradient[name], atol=1e-4, err_msg=name)
+    assert max(np.abs(value).max() for value in wanted.values()) > 1e-2
+    assert_same(moves, wanted, 1e-4)
 
 
 @pytest.mark.parametrize("method", ["cw_grpo", "grpo+casp(quantile=0)"])
@@ -154,8 +172,7 @@ def test_an_estimator_alone_leaves_the_loss_to_trl(tmp_path):
     theirs = moved(run)
     ours = moved(trainer(tmp_path, estimator=simlab.estimator("grpo", ddof=1, eps=1e-4)))
     assert_same_moves(ours, theirs, run, atol=1e-6)
-    other = moved(trainer(tmp_path, estimator="f_grpo(gamma=2)"))
-    assert max(np.abs(other[name] - value).max() for name, value in theirs.items()) > 1e-3
+    assert farthest(theirs, moved(trainer(tmp_path, estimator="f_grpo(gamma=2)"))) > 1e-3
 
 
 def test_gdpo_of_several_rewards_is_trls_own(tmp_path):
@@ -171,11 +188,9 @@ def test_gdpo_of_several_rewards_is_trls_own(tmp_path):
 
 
 def test_advantages_go_into_trls_loss_and_log(tmp_path):
-    trainer_of_rows = trainer(tmp_path, kind=Seen, method="f_grpo(gamma=2)")
-    trainer_of_rows.train()
-    np.testing.assert_allclose(
-        list(trainer_of_rows._logs["advantages"]), trainer_of_rows.batches[0]["advantages"], atol=1e-7
-    )
+    rows = trainer(tmp_path, kind=Seen, method="f_grpo(gamma=2)")
+    rows.train()
+    np.testing.assert_allclose(list(rows._logs["advantages"]), rows.batches[0]["advantages"], atol=1e-7)
     tokens = trainer(tmp_path, kind=Seen, estimator="cw_grpo")
     tokens.train()
     batch = tokens.batches[0]
@@ -211,52 +226,34 @@ def test_going_through_a_batch_again_follows_the_policy(tmp_path):
 )
 def test_the_second_pass_over_a_batch_is_that_of_trls_own_loss(theirs, ours, tmp_path):
     weights = simlab.estimator("grpo", ddof=1, eps=1e-4)
+    method = dataclasses.replace(named(ours), estimator=weights)
     settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 1.0}
-
-    def after_both(kind, settings, **options):
-        run = trainer(tmp_path, kind=kind, settings=settings, **options)
-        run.train()
-        return {name: value.detach().numpy() for name, value in run.model.named_parameters()}
-
-    wanted = after_both(GRPOTrainer, settings | theirs)
-    actual = after_both(SimlabGRPOTrainer, settings, method=dataclasses.replace(named(ours), estimator=weights))
-    clip = dataclasses.replace(named(ours), estimator=weights, surrogate=ppo_clip())
-    other = after_both(SimlabGRPOTrainer, settings, method=clip)
-    for name, value in wanted.items():
-        np.testing.assert_allclose(actual[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
-    assert max(np.abs(other[name] - value).max() for name, value in wanted.items()) > 1e-3
+    wanted = trained(tmp_path, kind=GRPOTrainer, settings=settings | theirs)
+    assert_same(trained(tmp_path, settings=settings, method=method), wanted, 1e-5, rtol=1e-4)
+    clip = dataclasses.replace(method, surrogate=ppo_clip())
+    assert farthest(wanted, trained(tmp_path, settings=settings, method=clip)) > 1e-3
 
 
 def test_forking_tokens_are_those_of_trls_top_entropy_quantile(tmp_path):
     weights = simlab.estimator("grpo", ddof=1, eps=1e-4)
     chosen = dataclasses.replace(parse("grpo+forking_tokens(share=0.5)@token_mean").build(), estimator=weights)
     theirs = moved(trainer(tmp_path, kind=GRPOTrainer, settings={"loss_type": "dapo", "top_entropy_quantile": 0.5}))
-    ours, all_tokens = (
-        moved(trainer(tmp_path, method=arm)) for arm in (chosen, dataclasses.replace(chosen, surrogate=ppo_clip()))
-    )
-    for name, value in theirs.items():
-        np.testing.assert_allclose(ours[name], value, atol=1e-5, err_msg=name)
-    assert max(np.abs(all_tokens[name] - value).max() for name, value in theirs.items()) > 1e-3
+    assert_same(moved(trainer(tmp_path, method=chosen)), theirs, 1e-5)
+    all_tokens = dataclasses.replace(chosen, surrogate=ppo_clip())
+    assert farthest(theirs, moved(trainer(tmp_path, method=all_tokens))) > 1e-3
 
 
 @pytest.mark.parametrize("method", ["grpo+kl_cov(share=0.5)@token_mean", "grpo+clip_cov(share=0.5,low=0)@token_mean"])
 def test_what_chooses_among_the_tokens_of_a_batch_sees_all_of_it(method, tmp_path):
-    trained = []
-    for cut in ((16, 1), (4, 4)):
-        settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.01}
-        settings |= {"per_device_train_batch_size": cut[0], "gradient_accumulation_steps": cut[1]}
-        run = trainer(tmp_path, method=method, settings=settings)
-        run.train()
-        trained.append({name: value.detach().numpy() for name, value in run.model.named_parameters()})
-    for name, value in trained[0].items():
-        np.testing.assert_allclose(trained[1][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+    settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.01}
+    cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+    whole = trained(tmp_path, method=method, settings=settings)
+    assert_same(trained(tmp_path, method=method, settings=settings | cut), whole, 1e-5, rtol=1e-5)
 
 
 def test_a_reference_is_trls_beta(tmp_path):
     plain = moved(trainer(tmp_path, method="grpo"))
-    run = trainer(tmp_path, method="grpo", settings={"beta": 0.5})
-    for name, value in moved(run).items():
-        np.testing.assert_allclose(value, plain[name], atol=1e-5, err_msg=name)
+    assert_same(moved(trainer(tmp_path, method="grpo", settings={"beta": 0.5})), plain, 1e-5)
     with pytest.raises(InputError, match=r"kl_penalty of its own; allowed: GRPOConfig\.beta"):
         trainer(tmp_path, method="grpo+kl_penalty")
 
@@ -273,8 +270,7 @@ def test_what_no_reward_function_judged_is_no_rollout(tmp_path):
 
 @pytest.mark.parametrize("method", ["cw_grpo", "grpo+casp(quantile=0)"])
 def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
-    alone = trainer(tmp_path, method=method, settings={"num_generations": 16, "learning_rate": 0.1})
-    alone.train()
+    alone = trained(tmp_path, method=method, settings={"num_generations": 16, "learning_rate": 0.1})
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()]
     command += [str(Path(__file__).with_name("trl_processes.py")), str(tmp_path), method]
     environment = os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
@@ -282,11 +278,10 @@ def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
     assert done.returncode == 0, done.stderr
     together = np.load(tmp_path / "moved.npz")
     assert int(together["processes"]) == 2
-    for name, value in alone.model.named_parameters():
-        np.testing.assert_allclose(together[name], value.detach().numpy(), atol=1e-5, err_msg=name)
+    assert_same(alone, together, 1e-5)
 
 
-def free_port() -> str:
+def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return str(listener.getsockname()[1])
@@ -319,9 +314,7 @@ def test_lora_trains_its_own_weights_alone(tmp_path):
     run = trainer(
         tmp_path, method="grpo+casp(quantile=0)", peft_config=peft.LoraConfig(target_modules=["q_proj", "v_proj"])
     )
-    before = {name: value.detach().clone() for name, value in run.model.named_parameters()}
-    run.train()
-    changed = {name for name, value in run.model.named_parameters() if not torch.equal(before[name], value)}
+    changed = {name for name, value in moved(run).items() if value.any()}
     assert changed
     assert all("lora_B" in name for name in changed), "lora_A moves only when lora_B is no longer 0"
 

@@ -82,7 +82,8 @@ def test_a_record_says_what_was_measured_and_diagnose_reads_it(tmp_path, capsys)
 def test_measuring_waits_until_it_is_below_its_share_of_the_run(tmp_path, monkeypatch):
     """A step takes 10 seconds and measuring 3: a tenth of the run allows one at step 1, and the next at step 6."""
     now = [0.0]
-    run, callback = watched(tmp_path, settings={"max_steps": 8}, probe={"share": 0.1, "clock": lambda: now[0]})
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    run, callback = watched(tmp_path, settings={"max_steps": 8}, probe={"share": 0.1})
     score, measure = callback._score, callback._measure
 
     def slow_step(inputs):

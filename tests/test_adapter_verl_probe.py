@@ -113,8 +113,7 @@ def test_an_engine_measures_only_when_it_is_asked(monkeypatch):
 
 @pytest.mark.parametrize("mode", AGGREGATIONS)
 @pytest.mark.parametrize(
-    ("name", "settings"),
-    [("grpo", {}), ("grpo", {"norm_adv_by_std_in_grpo": False}), ("simlab_maxrl", {})],
+    ("name", "settings"), [("grpo", {}), ("grpo", {"norm_adv_by_std_in_grpo": False}), ("simlab_maxrl", {})]
 )
 def test_weights_are_what_verls_loss_gives_each_token(name, settings, mode):
     """The loss is ``vanilla``, and the policy is the one that sampled."""

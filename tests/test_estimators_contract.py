@@ -20,14 +20,10 @@ import simlab
 from simlab.estimators import DOMAINS, REGISTRY, Link, center, chain, divide_failures, estimator, register
 from simlab.rollouts import FIELDS
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 # Of the registered ones test_compiled_programs compiles one program each, and compares it with the papers.
 COMPILED = "one_program_serves_jit_vmap_and_scan"
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
 
 
 @pytest.mark.parametrize("name", REGISTRY)

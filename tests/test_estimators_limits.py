@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simlab import Rollouts, advantages
-from simlab.estimators import REGISTRY, Estimator, center
+from simlab.estimators import REGISTRY, center
 from simlab.estimators.links import BASELINES
 
 # Groups of any size, of eighths: sums, shifts and scales by whole numbers are exact. Equal rewards and ties are among
@@ -32,7 +32,7 @@ BINARY = [
 ]
 
 
-def weights(name: str | Estimator, rewards: np.ndarray, **parameters: Any) -> np.ndarray:
+def weights(name, rewards, **parameters):
     """Advantages where every rollout has two tokens of its own log-probability and entropy, and greedy answers fail.
 
     All rewards above 0 are of correct rollouts.
@@ -44,7 +44,7 @@ def weights(name: str | Estimator, rewards: np.ndarray, **parameters: Any) -> np
     return advantages(name, rewards, **fields, **parameters)
 
 
-def assert_equal(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-12) -> None:
+def assert_equal(actual, expected, tolerance=1e-12):
     """To rounding, relative to the largest weight; an advantage of tokens equals one of rollouts at each token."""
     expected = expected[..., None] + 0 * actual if actual.ndim > expected.ndim else expected
     scale = np.abs(expected).max(initial=0)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import array_api_strict
@@ -29,6 +29,8 @@ from simlab.surrogates import (
     surrogate,
 )
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 # On each side of every bound below, and far beyond; none lies on a bound, where min and clip have no derivative.
 RATIOS = [1e-3, 0.3, 0.75, 0.85, 1.0, 1.1, 1.25, 1.5, 2.9, 5.5, 7.0, 1e3]
 ADVANTAGES = [-2.0, -0.5, 0.0, 0.25, 3.0]
@@ -37,44 +39,38 @@ ROLLOUTS = Rollouts(np.zeros((1, 1)))
 Objective = Callable[..., Any]
 
 
-@pytest.fixture(autouse=True)
-def double_precision() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-def reinforce_objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+def reinforce_objective(logp, old_logp, advantage):
     return advantage * logp
 
 
-def unclipped_objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+def unclipped_objective(logp, old_logp, advantage):
     return jnp.exp(logp - old_logp) * advantage
 
 
-def clip_objective(logp: Any, old_logp: Any, advantage: Any, eps_low: float, eps_high: float) -> Any:
+def clip_objective(logp, old_logp, advantage, eps_low, eps_high):
     ratio = jnp.exp(logp - old_logp)
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - eps_low, 1 + eps_high) * advantage)
 
 
-def dual_clip_objective(logp: Any, old_logp: Any, advantage: Any, *constants: float) -> Any:
+def dual_clip_objective(logp, old_logp, advantage, *constants):
     *bounds, cap = constants
     clipped = clip_objective(logp, old_logp, advantage, *bounds)
     return jnp.where(advantage < 0, jnp.maximum(clipped, cap * advantage), clipped)
 
 
-def cispo_objective(logp: Any, old_logp: Any, advantage: Any, eps_low: float, eps_high: float) -> Any:
+def cispo_objective(logp, old_logp, advantage, eps_low, eps_high):
     weight = jnp.clip(jnp.exp(logp - old_logp), 1 - eps_low, 1 + eps_high)
     return jax.lax.stop_gradient(weight) * advantage * logp
 
 
-def sapo_objective(logp: Any, old_logp: Any, advantage: Any, tau_pos: float, tau_neg: float) -> Any:
+def sapo_objective(logp, old_logp, advantage, tau_pos, tau_neg):
     tau = jnp.where(advantage > 0, tau_pos, tau_neg)
     x = tau * (jnp.exp(logp - old_logp) - 1)
     sigmoid = jnp.where(x > 0, 1 - jax.nn.sigmoid(-x), jax.nn.sigmoid(x))  # its slope does not cancel for large x
     return 4 / tau * sigmoid * advantage
 
 
-def ce_gppo_objective(logp: Any, old_logp: Any, advantage: Any, *constants: float) -> Any:
+def ce_gppo_objective(logp, old_logp, advantage, *constants):
     beta_low, beta_high, eps_low, eps_high = constants
     ratio = jnp.exp(logp - old_logp)
     whole = ratio / jax.lax.stop_gradient(ratio)  # value 1, with the gradient of log pi
@@ -83,7 +79,7 @@ def ce_gppo_objective(logp: Any, old_logp: Any, advantage: Any, *constants: floa
     return jnp.where(low, beta_low * (1 - eps_low) * whole, above) * advantage
 
 
-def aspo_objective(logp: Any, old_logp: Any, advantage: Any, *constants: float) -> Any:
+def aspo_objective(logp, old_logp, advantage, *constants):
     eps_low, eps_high, cap = constants
     ratio = jnp.exp(logp - old_logp)
     success = jnp.where(ratio > 1 + eps_high, 0, jnp.minimum(1 / ratio, cap))
@@ -121,14 +117,12 @@ BEYOND_THE_TOKEN = {
 }  # fmt: skip
 
 
-def test_no_surrogate_is_without_an_objective() -> None:
+def test_no_surrogate_is_without_an_objective():
     assert {name for name, *_ in OBJECTIVES} == set(SURROGATES) - BEYOND_THE_TOKEN
 
 
 @pytest.mark.parametrize(("name", "parameters", "objective", "constants"), OBJECTIVES)
-def test_coefficient_is_the_derivative_of_the_objective(
-    name: str, parameters: dict[str, float], objective: Objective, constants: tuple[float, ...]
-) -> None:
+def test_coefficient_is_the_derivative_of_the_objective(name, parameters, objective, constants):
     """It holds for tokens and for candidates on an axis more; advantages broadcast, and the dtype is kept."""
     chosen = surrogate(name, **parameters)
     ratio, advantages = np.reshape(RATIOS, (-1, 1, 1)), np.reshape(ADVANTAGES, (1, -1, 1))
@@ -153,7 +147,7 @@ def test_coefficient_is_the_derivative_of_the_objective(
         ("topr", 2.0, -2.0),
     ],
 )  # fmt: skip
-def test_a_ratio_that_overflowed_stays_bounded(chosen: str, success: float, failure: float | None) -> None:
+def test_a_ratio_that_overflowed_stays_bounded(chosen, success, failure):
     """None stands for a failure whose coefficient nothing bounds."""
     for advantage, expected in ((2.0, success), (-2.0, failure)):
         if expected is not None:
@@ -185,11 +179,12 @@ OUTSIDE = [
     ("kl_penalty", "coefficient", (-1e-3,), "[0, inf)"),
     ("entropy_bonus", "coefficient", (math.nan,), "[-inf, inf)"),
     ("adaptive_entropy_bonus", "target delta", (-0.1, math.nan), "[0, inf)"),
+    ("entropy_target_clip", "target step", (-0.1, math.nan), "[0, inf)"),
     ("adaptive_entropy_bonus", "lowest highest initial", (math.nan,), "[-inf, inf)"),
 ]
 
 
-def test_parameters_outside_their_range_are_refused() -> None:
+def test_parameters_outside_their_range_are_refused():
     for names, parameters, values, allowed in OUTSIDE:
         for name, parameter, value in itertools.product(names.split(), parameters.split(), values):
             message = refusal(getattr(surrogates, name), **{parameter: value})
@@ -202,6 +197,10 @@ def test_parameters_outside_their_range_are_refused() -> None:
         (lambda: clip_cov(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: sequence_mask(low=3.0, high=2.0), "low = 3.0 is above high = 2.0; allowed"),
         (lambda: surrogates.adaptive_entropy_bonus(lowest=2.0), "lowest = 2.0; allowed: up to highest = 1.0"),
+        (
+            lambda: surrogates.entropy_target_clip(narrowest=0.1),
+            "narrowest = 0.1; allowed: from -eps_high = -0.28 to widest = 0.08",
+        ),
         (lambda: casp(weights="softmax"), "weights = 'softmax' is unknown; allowed: uniform, proportional"),
         (lambda: kl_penalty(form="k4"), "form = 'k4' is unknown; allowed: k1, k2, k3, sequence_k2"),
         (lambda: entropy_bonus(coefficient="0.1"), "coefficient = '0.1' is not a number"),
@@ -212,11 +211,11 @@ def test_parameters_outside_their_range_are_refused() -> None:
         (lambda: aggregation_weights(MASKS["full"], normaliser=0.0), "normaliser = 0.0 is outside its range (0, inf)"),
     ],
 )
-def test_what_is_no_surrogate_or_aggregation_is_refused(build: Callable[[], Any], message: str) -> None:
+def test_what_is_no_surrogate_or_aggregation_is_refused(build, message):
     assert message in refusal(build)
 
 
-def naive_weights(token_mask: np.ndarray, aggregation: str, normaliser: float) -> np.ndarray:
+def naive_weights(token_mask, aggregation, normaliser):
     """The three losses as loops: a token's weight is what its own term is divided by."""
     rollouts = [[int(t) for t in tokens] for group in token_mask for tokens in group]
     written = [tokens for tokens in rollouts if sum(tokens) > 0]
@@ -241,20 +240,20 @@ MASKS = {
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize("mask", MASKS)
-def test_aggregation_equals_the_loops(aggregation: str, mask: str) -> None:
+def test_aggregation_equals_the_loops(aggregation, mask):
     for xp in (np, array_api_strict):
         actual = aggregation_weights(xp.asarray(MASKS[mask]), aggregation, normaliser=8.0)
         np.testing.assert_allclose(np.asarray(actual), naive_weights(MASKS[mask], aggregation, 8.0), rtol=1e-15, atol=0)
 
 
-def one_token(ratio: float, advantage: float) -> Batch:
+def one_token(ratio, advantage):
     """A batch of one rollout of one token."""
     return Batch(np.full((1, 1, 1), ratio), np.full((1, 1, 1), advantage), Rollouts(np.zeros((1, 1))))
 
 
 @pytest.mark.parametrize("name", ["sapo", "ce_gppo", "aspo", "gmpo", "vespo", "topr"])
 @given(ratio=some.floats(1e-6, 1e6), advantage=some.floats(-10, 10))
-def test_a_weight_is_finite_and_never_turns_an_advantage_round(name: str, ratio: float, advantage: float) -> None:
+def test_a_weight_is_finite_and_never_turns_an_advantage_round(name, ratio, advantage):
     weight = surrogate(name).coefficient(*one_token(ratio, advantage)).item()
     assert math.isfinite(weight)
     assert weight * advantage >= 0

@@ -1,7 +1,6 @@
 """A ragged batch of tokens for surrogates and methods, and its tokens as a list, for references written as loops."""
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import array_api_strict
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from simlab import Rollouts
-from simlab.surrogates import Surrogate
 
 PROMPTS, GROUP, LONGEST, CANDIDATES = 3, 4, 6, 4
 MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]], dtype=bool)
@@ -48,17 +46,17 @@ class Token(NamedTuple):
     noise: float
 
     @property
-    def logp(self) -> float:
+    def logp(self):
         """log pi under the policy being updated."""
         return self.old_logp + math.log(self.ratio)
 
 
-def ragged(filler: float = math.nan, seed: int = 5) -> Batch:
+def ragged(filler=math.nan, seed=5):
     """A NumPy batch of 64-bit numbers, ``filler`` standing wherever no rollout or token exists."""
     generator = np.random.default_rng(seed)
     shape = (PROMPTS, GROUP, LONGEST)
 
-    def sixtyfourths(low: int, high: int, *more: int) -> np.ndarray:
+    def sixtyfourths(low, high, *more):
         return generator.integers(low, high, (*shape, *more)) / 64
 
     topn = -np.sort(sixtyfourths(1, 320, CANDIDATES), axis=-1)
@@ -78,21 +76,21 @@ def ragged(filler: float = math.nan, seed: int = 5) -> Batch:
     return Batch(ratio, advantages[..., None], Rollouts(rewards, mask=MASK, token_mask=TOKEN_MASK, **padded))
 
 
-def on_policy(batch: Batch) -> Batch:
+def on_policy(batch):
     return batch._replace(ratio=np.where(PRESENT, 1.0, batch.ratio))
 
 
-def converted(batch: Batch, xp: Any, dtype: str = "float64") -> Batch:
+def converted(batch, xp, dtype="float64"):
     """The batch as arrays of another library; masks stay Boolean."""
     real = getattr(xp, dtype)
 
-    def convert(values: Any) -> Any:
+    def convert(values):
         return xp.asarray(values) if values.dtype == np.bool_ else xp.asarray(values, dtype=real)
 
     return jax.tree.map(convert, batch)
 
 
-def tokens_of(batch: Batch) -> list[Token]:
+def tokens_of(batch):
     """The tokens that exist, prompt by prompt and rollout by rollout."""
     record, tokens = batch.rollouts, []
     for p in range(PROMPTS):
@@ -107,27 +105,27 @@ def tokens_of(batch: Batch) -> list[Token]:
     return tokens
 
 
-def responses_of(tokens: list[Token]) -> list[list[Token]]:
+def responses_of(tokens):
     """The tokens of each rollout that has any, in order."""
     rollouts = dict.fromkeys((token.prompt, token.rollout) for token in tokens)
     return [[token for token in tokens if (token.prompt, token.rollout) == rollout] for rollout in rollouts]
 
 
-def clip_objective(ratio: Any, advantage: float, eps_low: float = 0.2, eps_high: float = 0.2) -> Any:
+def clip_objective(ratio, advantage, eps_low=0.2, eps_high=0.2):
     return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - eps_low, 1 + eps_high) * advantage)
 
 
-def slopes(objective: Callable[[Any], Any], tokens: list[Token]) -> list[float]:
+def slopes(objective, tokens):
     """The derivative by log pi of each token of an objective of the list of their log pi."""
     return [float(slope) for slope in jax.grad(objective)([token.logp for token in tokens])]
 
 
-def at_tokens(coefficients: Any) -> np.ndarray:
+def at_tokens(coefficients):
     """The coefficients, or rows of them, of the tokens that exist, in the order of ``tokens_of``."""
     return np.asarray(coefficients)[PRESENT]
 
 
-def check_equals(chosen: Surrogate, expected: Rows) -> None:
+def check_equals(chosen, expected):
     """On the ragged batch, padded with NaN: in NumPy, by the array API alone, and compiled; the dtype is kept."""
     for xp, dtype in ((np, "float64"), (array_api_strict, "float32"), (jnp, "float32")):
         coefficient = jax.jit(chosen.coefficient) if xp is jnp else chosen.coefficient
@@ -136,7 +134,7 @@ def check_equals(chosen: Surrogate, expected: Rows) -> None:
         np.testing.assert_allclose(at_tokens(actual), expected, rtol=tolerance, atol=tolerance / 100)
 
 
-def check_padding_is_irrelevant(chosen: Surrogate) -> None:
+def check_padding_is_irrelevant(chosen):
     """Check that values at absent tokens change no digit of a token's coefficient."""
     expected = at_tokens(chosen.coefficient(*ragged(math.nan)))
     assert np.isfinite(expected).all()

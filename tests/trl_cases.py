@@ -1,7 +1,6 @@
 """A tiny model, its tokenizer and prompts, and trainers on them: for the tests of the TRL adapter."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ PROMPTS = [f"{n}+{n + 1}=" for n in range(8)]
 LENGTH = 5
 
 
-def model_and_tokenizer(folder: Path):
+def model_and_tokenizer(folder):
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, VOCABULARY)
     torch.manual_seed(0)
@@ -46,7 +45,7 @@ def fixed_rollouts(prompts, trainer):
     return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
 
 
-def trainer(folder: Path, *, kind=SimlabGRPOTrainer, rewards=reward, policy=None, settings=None, **options):
+def trainer(folder, *, kind=SimlabGRPOTrainer, rewards=reward, policy=None, settings=None, **options):
     model, tokenizer = model_and_tokenizer(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,7 +1,5 @@
 """Batches as verl's trainer has them: for the tests of the verl adapter."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from hydra import compose, initialize_config_module
@@ -19,12 +17,12 @@ LENGTHS = [3, 1, 5, 2, 4, 1, 3, 5, 2, 2, 4, 1, 3]
 LONGEST = 6
 
 
-def response_mask(lengths=None) -> torch.Tensor:
+def response_mask(lengths=None):
     """(rows, T) in verl's dtype."""
     return (torch.arange(LONGEST) < torch.tensor(lengths or LENGTHS)[:, None]).long()
 
 
-def token_level_rewards(rewards=None, lengths=None) -> torch.Tensor:
+def token_level_rewards(rewards=None, lengths=None):
     """(rows, T): the reward of a response stands at its last token."""
     rewards, lengths = rewards or REWARDS, lengths or LENGTHS
     scores = torch.zeros(len(rewards), LONGEST)
@@ -32,14 +30,9 @@ def token_level_rewards(rewards=None, lengths=None) -> torch.Tensor:
     return scores
 
 
-def dispatched(
-    name: str, settings: dict[str, Any] | None = None, *, rewards=None, prompts=None, lengths=None, **others
-):
+def dispatched(name, settings=None, *, rewards=None, prompts=None, lengths=None, **others):
     """(rows, T) advantages as verl's dispatcher gives them; ``others`` are verl's own settings of the algorithm."""
-    batch = {
-        "token_level_rewards": token_level_rewards(rewards, lengths),
-        "response_mask": response_mask(lengths),
-    }
+    batch = {"token_level_rewards": token_level_rewards(rewards, lengths), "response_mask": response_mask(lengths)}
     uid = np.array(prompts or PROMPTS, dtype=object)
     config = OmegaConf.create({"gamma": 1.0, **others, **({"simlab": settings} if settings is not None else {})})
     built_in = name in {entry.value for entry in AdvantageEstimator}
@@ -53,15 +46,15 @@ def dispatched(
     return result.batch["advantages"]
 
 
-def by_prompt(prompts=None) -> list[list[int]]:
+def by_prompt(prompts=None):
     prompts = prompts or PROMPTS
     return [[row for row, other in enumerate(prompts) if other == prompt] for prompt in dict.fromkeys(prompts)]
 
 
-def trainer(*overrides: str) -> SimlabPPOTrainerSync:
+def trainer(*overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
         return SimlabPPOTrainerSync(compose("ppo_trainer", ["trainer.v1.trainer_mode=simlab_sync", *overrides]))
 
 
-def nested(rows) -> torch.Tensor:
+def nested(rows):
     return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)

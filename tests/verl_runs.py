@@ -47,7 +47,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder):
     write_tokenizer(folder / "model", VOCABULARY)
     settings = json.loads((folder / "model" / "tokenizer_config.json").read_text())
     settings["chat_template"] = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -68,7 +68,7 @@ def prepare(folder: Path) -> None:
     (folder / "reward.py").write_text(REWARD)
 
 
-def train(folder: Path, name: str, steps: int, **settings) -> list[dict]:
+def train(folder, name, steps, **settings):
     options = SETTINGS | {
         "data.train_files": folder / "prompts.parquet", "data.val_files": folder / "prompts.parquet",
         "actor_rollout_ref.model.path": folder / "model",

@@ -1,10 +1,10 @@
 """Arrange rows of an engine's batch into groups, as estimators read them, and write states as JSON holds them."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError
 from simlab.estimators.base import State
 from simlab.rollouts import Array
 
@@ -17,8 +17,6 @@ class Grouping:
     Attributes:
         shape: (P, G), prompts in the order of their first rows, and rollouts of the largest group.
 
-    Raises: InputError: for no rows.
-
     >>> grouping = Grouping(["a", "b", "a"])
     >>> grouping.groups(np.array([1.0, 2.0, 3.0])).tolist()
     [[1.0, 3.0], [2.0, 0.0]]
@@ -27,18 +25,14 @@ class Grouping:
     """
 
     def __init__(self, prompts: Sequence[Hashable]):
-        if not len(prompts):
-            raise InputError("a batch has no rows; allowed: one or more")
         members: dict[Hashable, list[int]] = {}
         for row, prompt in enumerate(prompts):
             members.setdefault(prompt, []).append(row)
         largest = max(map(len, members.values()))
         self.shape = len(members), largest
         self._group_rows = [rows + [-1] * (largest - len(rows)) for rows in members.values()]
-        self._row_slots = [0] * len(prompts)
-        for group, rows in enumerate(members.values()):
-            for member, row in enumerate(rows):
-                self._row_slots[row] = group * largest + member
+        slots = {row: slot for slot, row in enumerate(chain(*self._group_rows))}
+        self._row_slots = [slots[row] for row in range(len(prompts))]
 
     def mask(self, like: Array) -> Array:
         """Return (P, G), true where a rollout exists: an array of the kind and device of ``like``."""
@@ -48,7 +42,7 @@ class Grouping:
     def groups(self, rows: Array) -> Array:
         """Arrange (rows, ...) into (P, G, ...); 0 where no rollout is."""
         xp = array_namespace(rows)
-        index = xp.asarray([max(row, 0) for rows in self._group_rows for row in rows], device=rows.device)
+        index = xp.asarray([max(row, 0) for row in chain(*self._group_rows)], device=rows.device)
         spread = xp.reshape(xp.take(rows, index, axis=0), (*self.shape, *rows.shape[1:]))
         mask = xp.reshape(self.mask(rows), (*self.shape, *(1 for _ in rows.shape[1:])))
         return xp.where(mask, spread, xp.zeros_like(spread))

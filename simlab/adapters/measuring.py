@@ -1,7 +1,7 @@
 """Shared by the probes beside TRL's and verl's trainers: when to measure, and the record of a batch; needs torch."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,31 +28,30 @@ class Pace:
         every: steps from one measurement to the next.
         share: the most of the run's time that they may take: one that would take more waits. The first measures the
             time of one, and is made when it is due.
-        clock: the time in seconds.
 
     Raises: InputError: for numbers outside of their range.
     """
 
-    def __init__(self, every: int = 10, share: float = 0.05, clock: Callable[[], float] = time.perf_counter):
+    def __init__(self, every: int, share: float):
         check_whole("every", every, 1)
         check_range("share", share, 0, 1, open_low=True)
-        self.clock, self.spent = clock, 0.0
-        self._every, self._share, self._began, self._latest, self._step = every, share, clock(), 0.0, 0
+        self._every, self._share, self.spent, self._latest = every, share, 0.0, 0.0
+        self.begin(0)
 
     def begin(self, step: int) -> None:
         """Begin the clock, after so many steps."""
-        self._began, self._step = self.clock(), step
+        self._began, self._step = time.perf_counter(), step
 
     def is_due(self, step: int) -> bool:
         """Return True where this step is measured."""
-        affordable = self.spent + self._latest <= self._share * (self.clock() - self._began)
+        affordable = self.spent + self._latest <= self._share * (time.perf_counter() - self._began)
         return step >= self._step + self._every and (affordable or not self._latest)
 
     def spend(self, step: int, seconds: float) -> float:
         """Add a measurement; return the share of the run's time that all took."""
         self._step, self._latest = step, seconds
         self.spent += seconds
-        return self.spent / max(self.clock() - self._began, 1e-9)
+        return self.spent / max(time.perf_counter() - self._began, 1e-9)
 
 
 def check_method(method: Method) -> None:

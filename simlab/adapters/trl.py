@@ -81,19 +81,17 @@ class SimlabGRPOMixin(Trainer):
         weights: Any = parse(estimator).build().estimator if isinstance(estimator, str) else estimator
         self._estimator: Estimator = weights if self._method is None else self._method.estimator
         super().__init__(*arguments, **options)
-        defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
-        for name in ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS):
-            value = getattr(self.args, name)
-            if value != defaults[name]:
-                reason = f"would have no effect; allowed: {defaults[name]!r}, and method= for it"
-                raise InputError(f"GRPOConfig.{name} = {value!r} {reason}")
+        replaced = ADVANTAGES if self._method is None else ADVANTAGES + LOSS
+        for field in dataclasses.fields(GRPOConfig):
+            value = getattr(self.args, field.name)
+            if field.name in replaced and value != field.default:
+                reason = f"would have no effect; allowed: {field.default!r}, and method= for it"
+                raise InputError(f"GRPOConfig.{field.name} = {value!r} {reason}")
         if self._method is not None:
             self._method = self._checked_method(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
         if "greedy_reward" in self._needs:
-            raise InputError(
-                "the method needs the reward of a greedy answer, which TRL does not sample; allowed: others"
-            )
+            raise InputError("the method needs a greedy answer's reward, which TRL does not sample; allowed: others")
         if ("teacher_logp" in self._needs) != (teacher is not None):
             said = "is missing, which the method follows" if teacher is None else "has no effect on this method"
             raise InputError(f"teacher {said}; allowed: teacher= a model, for a method such as opd")
@@ -120,7 +118,7 @@ class SimlabGRPOMixin(Trainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """Replace the trainer's advantages, and add the coefficients of log pi in simlab's loss."""
-        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        output = super()._generate_and_score_completions(inputs)
         rollouts, candidates = self._rollouts(output)
         training = self.model.training
         advantages, memory = self._estimator.update(rollouts, self._memory if training else self._estimator.init())
@@ -143,84 +141,73 @@ class SimlabGRPOMixin(Trainer):
 
     def _rollouts(self, output: dict[str, Any]) -> tuple[Rollouts, torch.Tensor | None]:
         """Return the groups of all processes, and the ids of the likeliest candidates of this process's rows."""
-        weights = self.reward_weights.to(self._rewards.device)
-        rewards = (self._rewards * weights).nansum(dim=1)
-        unscorable = self._rewards.isnan().all(dim=1)  # no reward function judged this row
+        missing, weights = self._rewards.isnan(), self.reward_weights.to(self._rewards.device)
         size = self.num_generations if self.model.training else self.num_generations_eval
         self._local_shape = output["completion_ids"].shape
-        self._grouping = Grouping([row // size for row in range(len(rewards))])
-        fields: dict[str, torch.Tensor] = {}  # of the tokens of this process's rows, (B, T) and (B, T, C)
-        candidates = None
-        if "ref_logp" in self._needs:
-            fields["ref_logp"] = output["ref_per_token_logps"]
-        with torch.no_grad():
-            if "collision" in self._needs:
-                fields["collision"] = self._read(self.model, output, lambda every, _: (2 * every).exp().sum(dim=-1))
-            if "teacher_logp" in self._needs:
-                fields["teacher_logp"] = self._read(self._teacher, output, _sampled)
-        if self._needs & {"old_logp", "entropy", "topn_logp"}:
-            count = 0 if self._method is None else self._method.surrogate.candidates
-            with torch.no_grad():
-                fields["old_logp"], fields["entropy"], likeliest = self._evaluate_policy(self.model, output, count)
-            if likeliest is not None:
-                fields["topn_logp"], candidates = likeliest
-        tokens = self._grouping.groups(self._gather_rows(learned_tokens(output)) > 0)
-        rollouts = Rollouts(
-            self._grouping.groups(rewards),
-            mask=self._grouping.groups(~unscorable),
-            token_mask=tokens,
-            **{name: self._grouping.groups(self._gather_rows(values)) for name, values in fields.items()},
-        )
+        self._grouping = Grouping([row // size for row in range(len(missing))])
+        local = self._token_fields(output)
+        candidates = local.pop("candidates", None)
+        rows = {name: self._gather_rows(values) for name, values in local.items()}
+        rows["token_mask"] = self._gather_rows(learned_tokens(output)) > 0
+        rows["mask"] = ~missing.all(dim=1)  # a row that no reward function judged is no rollout
         if "parts" in self._needs:
-            missing = self._rewards.isnan()
-            read = self._rewards.nan_to_num(), torch.where(missing, 0, weights)
-            parts, part_weights = map(self._grouping.groups, read)
-            rollouts = rollouts._replace(parts=parts, part_weights=part_weights)
+            rows |= {"parts": self._rewards.nan_to_num(), "part_weights": torch.where(missing, 0, weights)}
+        fields = {name: self._grouping.groups(values) for name, values in rows.items()}
         if "noise" in self._needs:
             source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
-            rollouts = rollouts._replace(noise=torch.rand(tokens.shape, generator=source).to(rewards.device))
-        return rollouts, candidates
+            fields["noise"] = torch.rand(fields["token_mask"].shape, generator=source).to(weights.device)
+        return Rollouts(self._grouping.groups((self._rewards * weights).nansum(dim=1)), **fields), candidates
 
-    def _evaluate_policy(
-        self, model: Any, inputs: dict[str, Any], top_n: int = 0
-    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
-        """Return (B, T) log pi and entropy at the completions' tokens; (B, T, C) log pi and ids of the likeliest."""
-        size = self.args.per_device_train_batch_size
-        if not top_n:
-            ids, attention, length = join_sequences(inputs)
-            images = {name: inputs[name] for name in IMAGES if inputs.get(name) is not None}
-            logp, entropy, _ = self._get_per_token_logps_and_entropies(
-                model, ids, attention, length, batch_size=size, compute_entropy=True, **images
+    @torch.no_grad()
+    def _token_fields(self, output: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """Return what the method reads of the tokens of this process's rows, (B, T) and (B, T, C), and candidates."""
+        fields, needs = dict[str, torch.Tensor](), self._needs
+        if "ref_logp" in needs:
+            fields["ref_logp"] = output["ref_per_token_logps"]
+        if "collision" in needs:
+            (fields["collision"],) = self._read(self.model, output, lambda every, _: [(2 * every).exp().sum(dim=-1)])
+        if "teacher_logp" in needs:
+            (fields["teacher_logp"],) = self._read(self._teacher, output, lambda *read: [_sampled(*read)])
+        if needs & {"old_logp", "entropy", "topn_logp"}:
+            count = 0 if self._method is None else self._method.surrogate.candidates
+            names = ("old_logp", "entropy", "topn_logp", "candidates")
+            fields |= zip(names, self._evaluate_policy(self.model, output, count), strict=False)
+        return fields
+
+    def _evaluate_policy(self, model: Any, inputs: dict[str, Any], top_n: int = 0) -> list[torch.Tensor]:
+        """Return (B, T) log pi and entropy at the completions' tokens; and of C likeliest (B, T, C) log pi and ids."""
+        if top_n:
+            return self._read(
+                model, inputs, lambda every, ids: [_sampled(every, ids), _entropy(every), *every.topk(top_n, dim=-1)]
             )
-            return logp, entropy, None
-        chunks = []
-        for rows in torch.arange(len(inputs["completion_ids"])).split(size):
-            every = self._distribution(model, {name: inputs[name][rows] for name in SEQUENCES})
-            sampled = _sampled(every, inputs["completion_ids"][rows])
-            chunks.append((sampled, _entropy(every), *every.topk(top_n, dim=-1)))
-        logp, entropy, values, ids = (torch.cat(column) for column in zip(*chunks, strict=True))
-        return logp, entropy, (values, ids)
+        ids, attention, length = join_sequences(inputs)
+        images = {name: inputs[name] for name in IMAGES if inputs.get(name) is not None}
+        size = self.args.per_device_train_batch_size
+        logp, entropy, _ = self._get_per_token_logps_and_entropies(
+            model, ids, attention, length, batch_size=size, compute_entropy=True, **images
+        )
+        return [logp, entropy]
 
-    def _read(self, model: Any, inputs: dict[str, Any], read: Callable[..., torch.Tensor]) -> torch.Tensor:
-        """Return (B, T) of ``_distribution`` and the tokens, some rows at a time."""
+    def _read(self, model: Any, inputs: dict[str, Any], read: Callable[..., list[torch.Tensor]]) -> list[torch.Tensor]:
+        """Return what is read of ``_distribution`` and the completions' tokens, some rows at a time."""
         pieces = torch.arange(len(inputs["completion_ids"])).split(self.args.per_device_train_batch_size)
         each = ({name: inputs[name][rows] for name in SEQUENCES} for rows in pieces)
-        return torch.cat([read(self._distribution(model, piece), piece["completion_ids"]) for piece in each])
+        chunks = [read(self._distribution(model, piece), piece["completion_ids"]) for piece in each]
+        return [torch.cat(column) for column in zip(*chunks, strict=True)]
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """Return (B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
         ids, attention, length = join_sequences(inputs)
         with self.accelerator.autocast():
             logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits
-        distribution: torch.Tensor = (logits[:, -length - 1 : -1].float() / self.temperature).log_softmax(dim=-1)
-        return distribution
+        return (logits[:, -length - 1 : -1].float() / self.temperature).log_softmax(dim=-1)
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
         """Update the coefficients where the trainer goes through a batch again: the policy has moved."""
-        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        inputs = super()._prepare_inputs(generation_batch)
         turn, number = divmod(self._step, self.args.steps_per_generation)
         if self._method is not None and self.model.training and number == 0 and turn % self.num_iterations:
-            batches: list[dict[str, Any]] = self._buffered_inputs
+            batches = self._buffered_inputs
             rows = torch.cat([batch["simlab_row"] for batch in batches])
             coefficients = self._coefficients(self._ratios(batches)[rows.argsort()])
             for batch in batches:
@@ -251,7 +238,7 @@ class SimlabGRPOMixin(Trainer):
             moved = torch.cat([inputs["completion_ids"].unsqueeze(-1), inputs["simlab_candidates"]], dim=-1)
             logp, entropy = every.gather(-1, moved), _entropy(every)
         else:
-            logp, entropy, _ = self._evaluate_policy(model, inputs)
+            logp, entropy = self._evaluate_policy(model, inputs)
         self._log_entropy(entropy.detach(), learned_tokens(inputs))
         if "importance_sampling_ratio" in inputs:  # to the policy as vLLM computed it
             correction = inputs["importance_sampling_ratio"]
@@ -276,15 +263,12 @@ class SimlabGRPOMixin(Trainer):
 
     def _gather_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """Gather the rows of all processes, filled up with 0 to one number of tokens."""
-        padded = self.accelerator.pad_across_processes(rows.float(), dim=1)
-        gathered: torch.Tensor = self.accelerator.gather(padded)
-        return gathered
+        return self.accelerator.gather(self.accelerator.pad_across_processes(rows.float(), dim=1))
 
     def _local_rows(self, rows: torch.Tensor) -> torch.Tensor:
         """Return this process's rows of the batch that was generated, without the filling."""
         count, length = self._local_shape
-        first = self.accelerator.process_index * count
-        local = rows[first : first + count]
+        local = rows[self.accelerator.process_index * count :][:count]
         return local if local.ndim == 1 else local[:, :length]
 
     def _replace_logged_advantages(self, rows: torch.Tensor, rollouts: Rollouts) -> None:
@@ -363,8 +347,7 @@ def join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, 
 
 def learned_tokens(inputs: dict[str, Any]) -> torch.Tensor:
     """Return (B, T), true for tokens that the policy wrote: it learns from these."""
-    mask: torch.Tensor = inputs["completion_mask"]
-    return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
+    return inputs["completion_mask"] * inputs.get("tool_mask", 1)
 
 
 def _sampled(distribution: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ trained, times M^(1/2) of Adam, projected by random signs. Files are in the fold
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,9 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
         share: float = 0.05,
         threshold: float | None = None,
         method: Method | str | None = None,
-        clock: Callable[[], float] = time.perf_counter,
     ):
         check_choice("estimator", estimator, KINDS)
-        self._schedule = Pace(every, share, clock)
+        self._schedule = Pace(every, share)
         check_whole("GRPOConfig.num_generations", trainer.num_generations, FEWEST)
         if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
             raise InputError("the parameters are sharded (FSDP, ZeRO-3); allowed: whole ones in each process")
@@ -114,12 +113,12 @@ class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped pac
     def _watch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         memory = getattr(self._trainer, "_memory", None)
         output: dict[str, Any] = self._score(inputs)
-        began, step = self._schedule.clock(), self._trainer.state.global_step + 1
+        began, step = time.perf_counter(), self._trainer.state.global_step + 1
         is_due = self._trainer.model.training and self._schedule.is_due(step)
         if is_due and self._trainer.state.is_world_process_zero:
             if record := self._measure(output, memory, step):
                 self._waiting.append(record)
-            share = self._schedule.spend(step, self._schedule.clock() - began)
+            share = self._schedule.spend(step, time.perf_counter() - began)
             self._trainer._metrics["train"]["probe/share"].append(share)
         return output
 

@@ -8,7 +8,18 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice
-from simlab.rollouts import FIELDS, Array, Rollouts, check_made, select_fields, tokens_of
+from simlab.rollouts import (
+    FIELDS,
+    Array,
+    Rollouts,
+    Scalar,
+    check_made,
+    masked,
+    needed,
+    select_fields,
+    token_weights,
+    tokens_of,
+)
 
 Advantages = Shaped[Array, "P G"] | Shaped[Array, "P G T"]
 State = Any
@@ -25,7 +36,7 @@ class Link:
     Attributes:
         update: ``(advantages, rollouts, state) -> (advantages, state)``.
         init: ``() -> state``, a tuple of floats; ``()`` for a link without memory.
-        needs: fields of ``Rollouts`` that the link reads.
+        needs: fields of ``Rollouts`` that the link reads beside the rewards.
         domain: the rewards for which the formula is defined, one of ``DOMAINS``.
         exchangeable: true if absent rollouts and tokens (``mask``, ``token_mask``) change nothing, and reordering the
             rollouts of a group only reorders their advantages. Engines may then pad groups and list rollouts in any
@@ -34,7 +45,7 @@ class Link:
 
     update: Callable[[Array, Rollouts, State], tuple[Array, State]]
     init: Callable[[], State] = tuple
-    needs: frozenset[str] = frozenset({"rewards"})
+    needs: frozenset[str] = frozenset()
     domain: str = "any"
     exchangeable: bool = False
 
@@ -56,7 +67,33 @@ def stateless(
         return function(advantages, rollouts), state
 
     update.__name__ = getattr(function, "__name__", type(function).__name__)
-    return Link(update, needs=needs | {"rewards"}, domain=domain, exchangeable=exchangeable)
+    return Link(update, needs=needs, domain=domain, exchangeable=exchangeable)
+
+
+def or_one(values: Array) -> Array:
+    """Replace what is not above 0 by 1, to divide by it."""
+    xp = array_namespace(values)
+    return xp.where(values > 0, values, xp.ones_like(values))
+
+
+def clamp(values: Array, low: Scalar, high: Scalar) -> Array:
+    """Limit values to the range from ``low`` to ``high``."""
+    xp = array_namespace(values)
+    values = xp.where(values > low, values, xp.ones_like(values) * low)
+    return xp.where(values < high, values, xp.ones_like(values) * high)
+
+
+def present_rollouts(rollouts: Rollouts) -> Array:
+    """True where a rollout exists, (P, G)."""
+    xp = array_namespace(rollouts.rewards)
+    return xp.ones_like(rollouts.rewards, dtype=xp.bool) if rollouts.mask is None else rollouts.mask
+
+
+def read_tokens(rollouts: Rollouts, name: str) -> tuple[Array, Array]:
+    """A field of tokens, 0 where no token exists, and 1 where one does, 0 elsewhere: (P, G, T) each."""
+    values = needed(rollouts, name)
+    present = token_weights(values, rollouts)
+    return masked(values, present > 0), present
 
 
 def beside(values: Array, advantages: Array) -> Array:

@@ -4,9 +4,9 @@ import math
 
 from array_api_compat import array_namespace
 
-from simlab.errors import check_range
-from simlab.estimators.base import Estimator, Link, chain, stateless, weigh
-from simlab.estimators.links import RunningMean, center, check_ddof
+from simlab.errors import check_range, check_ranges
+from simlab.estimators.base import Estimator, Link, chain, or_one, present_rollouts, stateless, weigh, weighing
+from simlab.estimators.links import center, check_ddof, divide_or_nothing
 from simlab.estimators.named import dr_grpo
 from simlab.estimators.registry import base_estimator, register
 from simlab.order_statistics import SLACK
@@ -18,6 +18,7 @@ from simlab.rollouts import (
     batch_std,
     group_mean,
     is_uniform,
+    masked,
     remainder,
     solve_rate,
 )
@@ -29,14 +30,13 @@ def divide_by_batch_std(ddof: int = 0, eps: Scalar = 1e-8, under_root: float = 0
     ``under_root`` is added to the variance.
     """
     check_ddof(ddof)
-    check_range("eps", eps, 0)
-    check_range("under_root", under_root, 0)
+    check_ranges(0, eps=eps, under_root=under_root)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
         scale = batch_std(advantages, rollouts, ddof)
-        scale = (xp.sqrt(scale**2 + under_root) if under_root else scale) + eps
-        return xp.where(scale > 0, advantages / xp.where(scale > 0, scale, xp.ones_like(scale)), 0 * advantages)
+        if under_root:
+            scale = array_namespace(scale).sqrt(scale**2 + under_root)
+        return divide_or_nothing(advantages, scale + eps)
 
     return stateless(divide, exchangeable=True)
 
@@ -76,10 +76,9 @@ def over_mixed_groups() -> Link:
 
     def rescale(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
-        mixed = ~is_uniform(rollouts)
-        groups = xp.ones_like(mixed) if rollouts.mask is None else xp.any(rollouts.mask, axis=-1, keepdims=True)
-        total, count = (xp.sum(xp.astype(which, advantages.dtype), axis=0, keepdims=True) for which in (groups, mixed))
-        return advantages * (total / xp.where(count > 0, count, xp.ones_like(count)))
+        groups = xp.any(present_rollouts(rollouts), axis=-1, keepdims=True), ~is_uniform(rollouts)
+        total, mixed = (xp.sum(xp.astype(which, advantages.dtype), axis=0, keepdims=True) for which in groups)
+        return advantages * (total / or_one(mixed))
 
     return stateless(rescale, exchangeable=True)
 
@@ -105,18 +104,18 @@ BINS = 127  # of rates in [0, 1]: a prime, so that no rate j / G of a smaller gr
 def weigh_by_rank() -> Link:
     """A f / F: f counts the mixed groups of this solve rate, F those of no higher one ``[arxiv:2605.24331]``."""
 
-    def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         rates = solve_rate(rollouts)
+        xp = array_namespace(rates)
         mixed, index = (rates > 0) & (remainder(rates) > 0), xp.floor(rates * BINS)
         bins = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(rates[:1, :], (1, BINS))), axis=1) - 1
         here, up_to = (xp.astype(mixed & which, rates.dtype) for which in (index == bins, index <= bins))
         density, rank = (
             xp.sum(here * xp.sum(counted, axis=0, keepdims=True), axis=1, keepdims=True) for counted in (here, up_to)
         )
-        return weigh(advantages, density / xp.where(rank > 0, rank, xp.ones_like(rank)))
+        return density / or_one(rank)
 
-    return stateless(reweigh, exchangeable=True)
+    return weighing(weight)
 
 
 @register("arxiv:2605.24331", "(r_i - mean(r)) f(p) / F(p), f and F of the batch's mixed groups")
@@ -171,17 +170,14 @@ def fitted_beta(rates: Array, rollouts: Rollouts) -> tuple[Array, Array]:
     where a and b would be negative, and for a batch whose rates are equal.
     """
     xp = array_namespace(rates)
-    present = xp.ones_like(rates, dtype=xp.bool)
-    if rollouts.mask is not None:
-        present = xp.any(rollouts.mask, axis=-1, keepdims=True)
-    nothing = xp.zeros_like(rates)
+    present = xp.any(present_rollouts(rollouts), axis=-1, keepdims=True)
     count = xp.sum(xp.astype(present, rates.dtype), axis=0, keepdims=True)
-    mean = xp.sum(xp.where(present, rates, nothing), axis=0, keepdims=True) / xp.where(count < 1, 1 + 0 * count, count)
-    gaps = xp.where(present, rates - mean, nothing)
+    mean = xp.sum(masked(rates, present), axis=0, keepdims=True) / or_one(count)
+    gaps = masked(rates - mean, present)
     spread = xp.max(xp.abs(gaps), axis=0, keepdims=True) > SLACK
     squares = xp.where(spread, xp.sum(gaps**2, axis=0, keepdims=True), xp.ones_like(mean))
     total = mean * remainder(mean) * (count - 1) / squares - 1
-    total = xp.where(spread & (total > 0), total, xp.zeros_like(total))
+    total = masked(total, spread & (total > 0))
     return 1 + mean * total / 3, 1 + remainder(mean) * total / 3
 
 
@@ -189,17 +185,17 @@ def divide_by_beta_density(most: Scalar = 1e6) -> Link:
     """A min(1 / f(m), most), f the Beta density fitted to the batch, m = mean(r) in [0, 1] ``[arxiv:2506.02864]``."""
     check_range("most", most, 0, open_low=True)
 
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         rates = group_mean(rollouts.rewards, rollouts)
+        xp = array_namespace(rates)
         alpha, beta = fitted_beta(rates, rollouts)
         inside = (rates > 0) & (rates < 1)
         p = xp.where(inside, rates, xp.full_like(rates, 0.5))
         rarity = log_beta(alpha, beta) - (alpha - 1) * xp.log(p) - (beta - 1) * xp.log(1 - p)
         highest = xp.log(most * xp.ones_like(rarity))
-        return weigh(advantages, xp.exp(xp.where(rarity < highest, rarity, highest)))
+        return xp.exp(xp.where(rarity < highest, rarity, highest))
 
-    return stateless(divide, domain="unit", exchangeable=True)
+    return weighing(weight, "unit")
 
 
 @register("arxiv:2506.02864", "(r_i - mean(r)) / f(mean(r)), f the density of Beta(1 + a/3, 1 + b/3)")
@@ -228,18 +224,17 @@ def weigh_by_history(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar =
     and failures less in groups harder than the past, and the other way round in easier ones. For rewards in [0, 1].
     """
     check_range("scale", scale, 0)
-    check_range("decay", decay, 0, 1)
-    check_range("initial", initial, 0, 1)
+    check_ranges(0, 1, decay=decay, initial=initial)
 
-    def update(advantages: Array, rollouts: Rollouts, state: RunningMean) -> tuple[Array, RunningMean]:
+    def update(advantages: Array, rollouts: Rollouts, state: tuple[Scalar]) -> tuple[Array, tuple[Scalar]]:
         xp = array_namespace(advantages)
-        past = RunningMean(*state).value
+        (past,) = state
         gap = group_mean(rollouts.rewards, rollouts) - past  # sgn(gap) abs(gap) = gap
         easier = weigh(xp.sign(advantages), gap)
         following = decay * past + (1 - decay) * batch_mean(rollouts.rewards, rollouts)[0, 0]
-        return advantages * scale * xp.exp(-easier), RunningMean(following)
+        return advantages * scale * xp.exp(-easier), (following,)
 
-    return Link(update, lambda: RunningMean(initial), domain="unit", exchangeable=True)
+    return Link(update, lambda: (initial,), domain="unit", exchangeable=True)
 
 
 @register("fade:ha-dw", "A scale exp(-sgn(A) sgn(m - C) |m - C|), m = mean(r), C a running mean of m")

@@ -2,10 +2,10 @@
 
 from array_api_compat import array_namespace
 
-from simlab.errors import check_range
-from simlab.estimators.base import Estimator, Link, chain, stateless
+from simlab.errors import check_range, check_ranges
+from simlab.estimators.base import Estimator, Link, chain, clamp, or_one, present_rollouts, read_tokens, stateless
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_uniform, needed, remainder, token_weights
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_uniform, masked, remainder
 
 
 def follow_teacher(gamma: Scalar = 0.0, bound: Scalar = 10.0) -> Link:
@@ -14,15 +14,12 @@ def follow_teacher(gamma: Scalar = 0.0, bound: Scalar = 10.0) -> Link:
     check_range("bound", bound, 0, open_low=True)
 
     def distil(advantages: Array, rollouts: Rollouts) -> Array:
-        logp, teacher = needed(rollouts, "old_logp"), needed(rollouts, "teacher_logp")
-        xp = array_namespace(logp)
-        present = token_weights(logp, rollouts)
-        gap = xp.where(present > 0, teacher - logp, xp.zeros_like(logp))
-        most = bound * xp.ones_like(gap)
-        gap = xp.where(gap < most, xp.where(gap > -most, gap, -most), most)
+        logp, _ = read_tokens(rollouts, "old_logp")
+        teacher, _ = read_tokens(rollouts, "teacher_logp")
+        xp, gap = array_namespace(logp), clamp(teacher - logp, -bound, bound)
         size = xp.abs(gap)
         total = xp.sum(size, axis=-1, keepdims=True)
-        before = (xp.cumulative_sum(size, axis=-1) - size) / xp.where(total > 0, total, xp.ones_like(total))
+        before = (xp.cumulative_sum(size, axis=-1) - size) / or_one(total)
         return gap * (1 + gamma * (1 - before))
 
     return stateless(distil, needs=frozenset({"old_logp", "teacher_logp"}), exchangeable=True)
@@ -48,34 +45,31 @@ def opd(gamma: Scalar = 0.0, bound: Scalar = 10.0) -> Estimator:
 
 def weigh_by_escort(beta: Scalar, eps: Scalar) -> Link:
     """Rewards less their weighed mean, over their weighed std, times G w: see ``tempered_grpo``."""
-    check_range("beta", beta, 0)
-    check_range("eps", eps, 0)
+    check_ranges(0, beta=beta, eps=eps)
 
     def weigh_each(rewards: Array, rollouts: Rollouts) -> Array:
-        logp = needed(rollouts, "old_logp")
-        xp = array_namespace(logp)
-        here = token_weights(logp, rollouts)
-        present = xp.ones_like(rewards, dtype=xp.bool) if rollouts.mask is None else rollouts.mask
+        xp, present = array_namespace(rewards), present_rollouts(rollouts)
+        logp, here = read_tokens(rollouts, "old_logp")
         count = xp.sum(here, axis=-1)
         shortest = xp.min(xp.where(present, count, xp.full_like(count, xp.inf)), axis=-1, keepdims=True)
         within = (here > 0) & (xp.cumulative_sum(here, axis=-1) <= shortest[..., None])
-        tilt = (beta - 1) * xp.sum(xp.where(within, logp, xp.zeros_like(logp)), axis=-1)
+        tilt = (beta - 1) * xp.sum(masked(logp, within), axis=-1)
         tilt = xp.where(present, tilt, xp.full_like(tilt, -xp.inf))
         highest = xp.max(tilt, axis=-1, keepdims=True)
-        weight = xp.exp(tilt - xp.where(xp.isfinite(highest), highest, xp.zeros_like(highest)))
-        total = xp.sum(weight, axis=-1, keepdims=True)
-        weight = weight / xp.where(total > 0, total, xp.ones_like(total))
+        weight = xp.exp(tilt - masked(highest, xp.isfinite(highest)))
+        weight = weight / or_one(xp.sum(weight, axis=-1, keepdims=True))
         # From the reward of the likeliest on, so that its own small distance from the mean keeps its digits.
         likeliest = present & (tilt >= highest)
         origin = xp.max(xp.where(likeliest, rewards, xp.full_like(rewards, -xp.inf)), axis=-1, keepdims=True)
-        is_known = xp.where(present, rewards - origin, xp.zeros_like(rewards))
-        centered = is_known - xp.sum(weight * is_known, axis=-1, keepdims=True)
+        above = masked(rewards - origin, present)
+        centered = above - xp.sum(weight * above, axis=-1, keepdims=True)
         freedom = remainder(xp.sum(weight**2, axis=-1, keepdims=True))
         freed = freedom > xp.finfo(rewards.dtype).eps
         squares = xp.sum(weight * centered**2, axis=-1, keepdims=True)
-        spread = xp.where(freed, xp.sqrt(squares / xp.where(freed, freedom, xp.ones_like(freedom))), 0 * squares) + eps
-        scaled = group_count(rollouts) * weight * centered / xp.where(spread > 0, spread, xp.ones_like(spread))
-        return xp.where(is_uniform(rollouts) | (spread <= 0), xp.zeros_like(scaled), scaled)
+        std = xp.sqrt(squares / xp.where(freed, freedom, xp.ones_like(freedom)))
+        spread = masked(std, freed) + eps
+        scaled = group_count(rollouts) * weight * centered / or_one(spread)
+        return masked(scaled, ~is_uniform(rollouts) & (spread > 0))
 
     return stateless(weigh_each, needs=frozenset({"old_logp"}), exchangeable=True)
 

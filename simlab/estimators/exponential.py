@@ -3,9 +3,10 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range
-from simlab.estimators.base import Estimator, Link, chain, stateless
+from simlab.estimators.base import Estimator, Link, chain, or_one, stateless
+from simlab.estimators.links import subtract_mean
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_mean, group_sum, is_uniform
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_mean, group_sum, is_uniform, masked
 
 
 def _highest(values: Array, rollouts: Rollouts) -> Array:
@@ -14,33 +15,13 @@ def _highest(values: Array, rollouts: Rollouts) -> Array:
     if rollouts.mask is not None:
         values = xp.where(rollouts.mask, values, xp.full_like(values, -float("inf")))
     highest = xp.max(values, axis=-1, keepdims=True)
-    return xp.where(highest > -float("inf"), highest, xp.zeros_like(highest))
+    return masked(highest, highest > -float("inf"))
 
 
 def _rises(rollouts: Rollouts, beta: Scalar) -> Array:
     """exp(beta (r - max r)) - 1 where a rollout exists and 0 elsewhere, (P, G), to full precision for small beta."""
-    xp = array_namespace(rollouts.rewards)
-    gap = rollouts.rewards - _highest(rollouts.rewards, rollouts)
-    if rollouts.mask is not None:
-        gap = xp.where(rollouts.mask, gap, xp.zeros_like(gap))
-    return xp.expm1(beta * gap)
-
-
-def _centered(rises: Array, rollouts: Rollouts) -> Array:
-    """exp(beta (r - max r)) less its mean; subtracted twice for the rounding of the mean, as in ``center``."""
-    centered = rises - group_mean(rises, rollouts)
-    return centered - group_mean(centered, rollouts)
-
-
-def _unless_uniform(values: Array, rollouts: Rollouts) -> Array:
-    xp = array_namespace(values)
-    return xp.where(is_uniform(rollouts), xp.zeros_like(values), values)
-
-
-def _or_one(values: Array) -> Array:
-    """Replace zeros by 1: sums over groups without a rollout, which must not be divided by."""
-    xp = array_namespace(values)
-    return xp.where(values > 0, values, xp.ones_like(values))
+    gap = masked(rollouts.rewards - _highest(rollouts.rewards, rollouts), rollouts.mask)
+    return array_namespace(gap).expm1(beta * gap)
 
 
 def tilt(beta: Scalar) -> Link:
@@ -49,7 +30,7 @@ def tilt(beta: Scalar) -> Link:
 
     def tilted(advantages: Array, rollouts: Rollouts) -> Array:
         rises = _rises(rollouts, beta)
-        return _unless_uniform(_centered(rises, rollouts) / (1 + group_mean(rises, rollouts)), rollouts)
+        return masked(subtract_mean(rises, rollouts) / (1 + group_mean(rises, rollouts)), ~is_uniform(rollouts))
 
     return stateless(tilted, exchangeable=True)
 
@@ -64,11 +45,8 @@ def softmax(beta: Scalar = 1.0) -> Estimator:
     >>> simlab.advantages("softmax", np.array([1.0, 0.0]), beta=np.log(3.0))
     array([ 0.25, -0.25])
     """
-
-    def share(advantages: Array, rollouts: Rollouts) -> Array:
-        return advantages / group_count(rollouts)
-
-    return chain(tilt(beta), stateless(share, exchangeable=True))
+    share = stateless(lambda advantages, rollouts: advantages / group_count(rollouts), exchangeable=True)
+    return chain(tilt(beta), share)
 
 
 @register("fade:rs-grpo", "(exp(beta r_i) / mean(exp(beta r)) - 1) / beta")
@@ -91,7 +69,7 @@ def center_soft(beta: Scalar) -> Link:
         xp = array_namespace(advantages)
         below = rollouts.rewards - _highest(rollouts.rewards, rollouts)
         value = beta * xp.log1p(group_mean(_rises(rollouts, 1 / beta), rollouts))
-        return _unless_uniform(below - value, rollouts)
+        return masked(below - value, ~is_uniform(rollouts))
 
     return stateless(subtract, exchangeable=True)
 
@@ -125,11 +103,10 @@ def lose_one_log_mean_exp(beta: Scalar) -> Link:
         others = total - (1 + rises)
         # Beside a best rollout that outweighs them all, the others would be lost to rounding.
         outweighs = (rises == 0) & (others < 0.5)
-        divisor = xp.where(outweighs, xp.ones_like(others), _or_one(others))
-        difference = xp.log1p(_centered(rises, rollouts) / divisor)
-        remaining = xp.where(count > 1, count - 1, xp.ones_like(count))
-        apart = xp.log(_or_one(total) / count * remaining) - _log_others(rollouts, rises == 0, beta)
-        return _unless_uniform(xp.where(outweighs, apart, difference) / beta, rollouts)
+        divisor = xp.where(outweighs, xp.ones_like(others), or_one(others))
+        difference = xp.log1p(subtract_mean(rises, rollouts) / divisor)
+        apart = xp.log(or_one(total) / count * or_one(count - 1)) - _log_others(rollouts, rises == 0, beta)
+        return masked(xp.where(outweighs, apart, difference) / beta, ~is_uniform(rollouts))
 
     return stateless(lose, exchangeable=True)
 
@@ -138,7 +115,7 @@ def _log_others(rollouts: Rollouts, best: Array, beta: Scalar) -> Array:
     """log(sum of exp(beta (r - max r)) over others than ``best``), (P, 1), relative to the second-best reward."""
     others = rollouts._replace(mask=~best if rollouts.mask is None else rollouts.mask & ~best)
     drop = _highest(rollouts.rewards, rollouts) - _highest(rollouts.rewards, others)
-    total = _or_one(group_sum(1 + _rises(others, beta), others))
+    total = or_one(group_sum(1 + _rises(others, beta), others))
     return array_namespace(total).log(total) - beta * drop
 
 

@@ -2,10 +2,10 @@
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_range
-from simlab.estimators.base import Estimator, chain, stateless
+from simlab.errors import InputError, check_ranges
+from simlab.estimators.base import Estimator, chain, or_one, stateless
 from simlab.estimators.registry import base_estimator, register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_sum
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_sum, masked
 
 
 def speed(base: Estimator, rollouts: Rollouts) -> Array:
@@ -28,7 +28,7 @@ def speed(base: Estimator, rollouts: Rollouts) -> Array:
         for values, present in ((rewards, rollouts.mask), (changed, mask))
     )
     there = xp.reshape(there, (prompts, size, size))
-    there = xp.sum(xp.where(itself, there, xp.zeros_like(there)), axis=-1)
+    there = xp.sum(masked(there, itself), axis=-1)
     return (2 * rewards - 1) * (here - there)
 
 
@@ -53,14 +53,11 @@ def least_variance(base: str | Estimator = "grpo", successes: Scalar = 1.0, fail
     inner = base_estimator(base)
     if inner.needs != {"rewards"} or inner.remembers:
         raise InputError(f"base = {base} reads more than a group's rewards; allowed: one that does not")
-    check_range("successes", successes, 0)
-    check_range("failures", failures, 0)
+    check_ranges(0, successes=successes, failures=failures)
 
     def expect_others(rewards: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(rewards)
         others = group_sum(rewards, rollouts) - rewards
-        weight = group_count(rollouts) - 1 + successes + failures
-        expected = (others + successes) / xp.where(weight > 0, weight, xp.ones_like(weight))
+        expected = (others + successes) / or_one(group_count(rollouts) - 1 + successes + failures)
         return speed(inner, rollouts) * (rewards - expected)
 
     return chain(stateless(expect_others, domain="binary", exchangeable=inner.exchangeable))

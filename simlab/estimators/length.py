@@ -2,8 +2,8 @@
 
 from array_api_compat import array_namespace
 
-from simlab.errors import check_range
-from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless
+from simlab.errors import check_range, check_ranges
+from simlab.estimators.base import Estimator, Link, beside, chain, or_one, shape_rewards, stateless
 from simlab.estimators.links import divide_or_nothing
 from simlab.estimators.named import grpo
 from simlab.estimators.registry import register
@@ -16,6 +16,7 @@ from simlab.rollouts import (
     group_sum,
     is_correct,
     is_uniform,
+    masked,
     remainder,
     solve_rate,
 )
@@ -27,19 +28,16 @@ def token_count(rollouts: Rollouts) -> Array:
     ones = xp.ones_like(rollouts.rewards)
     mask = rollouts.token_mask
     length = ones if mask is None else xp.sum(xp.astype(mask, ones.dtype), axis=-1)
-    return length if rollouts.mask is None else xp.where(rollouts.mask, length, xp.zeros_like(length))
+    return masked(length, rollouts.mask)
 
 
 def center_by_length() -> Link:
     """Subtract b = sum l_i r_i / sum l_i, l_i tokens of rollout i; equal rewards get 0 ``[arxiv:2505.23585]``."""
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
         length = token_count(rollouts)
-        total = group_sum(length, rollouts)
-        safe = xp.where(total > 0, total, xp.ones_like(total))
-        centered = advantages - group_sum(length * advantages, rollouts) / safe
-        return xp.where(is_uniform(rollouts), xp.zeros_like(centered), centered)
+        baseline = group_sum(length * advantages, rollouts) / or_one(group_sum(length, rollouts))
+        return masked(advantages - baseline, ~is_uniform(rollouts))
 
     return stateless(subtract, exchangeable=True)
 
@@ -68,8 +66,7 @@ def thicken_then_thin(alpha: Scalar, inner: Estimator) -> Link:
     def shape(rollouts: Rollouts) -> Array:
         xp = array_namespace(rollouts.rewards)
         p, tokens = solve_rate(rollouts), token_count(rollouts)
-        longest = xp.max(tokens, axis=-1, keepdims=True)
-        length = tokens / xp.where(longest > 0, longest, xp.ones_like(longest))
+        length = tokens / or_one(xp.max(tokens, axis=-1, keepdims=True))
         return xp.where(is_correct(rollouts), 1 - alpha * p * length, alpha * (1 - p) * length)
 
     return shape_rewards(shape, inner, domain="binary", exchangeable=True)
@@ -93,8 +90,7 @@ def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
 
 def shorten_successes(alpha: Scalar, penalty: Scalar, ddof: int, eps: Scalar, inner: Estimator) -> Link:
     """``inner`` on rewards exp(-alpha z) or -penalty, z the lengths' z-score among successes ``[arxiv:2504.09696]``."""
-    check_range("alpha", alpha, 0)
-    check_range("penalty", penalty, 0)
+    check_ranges(0, alpha=alpha, penalty=penalty)
 
     def shape(rollouts: Rollouts) -> Array:
         xp = array_namespace(rollouts.rewards)
@@ -104,7 +100,7 @@ def shorten_successes(alpha: Scalar, penalty: Scalar, ddof: int, eps: Scalar, in
         gap = length - group_mean(length, successes)
         std = group_std(length, successes, ddof)
         z = divide_or_nothing(gap, xp.where(std > 0, std + eps, std))
-        return xp.where(correct, xp.exp(-alpha * xp.where(correct, z, xp.zeros_like(z))), -penalty * xp.ones_like(z))
+        return xp.where(correct, xp.exp(-alpha * masked(z, correct)), -penalty * xp.ones_like(z))
 
     return shape_rewards(shape, inner, domain="binary", exchangeable=True)
 
@@ -114,10 +110,8 @@ def weigh_by_logistic(low: Scalar = 0.4, high: Scalar = 1.5, midpoint: Scalar = 
 
     w(p) = low + (high - low) / (1 + exp(steepness (p - midpoint))), which falls from ``high`` to ``low``.
     """
-    check_range("low", low, 0)
-    check_range("high", high, 0)
+    check_ranges(0, low=low, high=high, steepness=steepness)
     check_range("midpoint", midpoint)
-    check_range("steepness", steepness, 0)
 
     def logistic(p: Array) -> Array:
         xp = array_namespace(p)

@@ -1,24 +1,9 @@
 """Build a chain from any links, one for each role, for combinations that have no name."""
 
 from simlab.errors import check_choice
+from simlab.estimators import links
 from simlab.estimators.base import Estimator, chain
 from simlab.estimators.batch import weigh_by_history
-from simlab.estimators.links import (
-    BASELINES,
-    asymmetric_power,
-    attenuate_successes,
-    center,
-    divide_by_mean,
-    divide_by_std,
-    divide_by_std_of_others,
-    divide_failures,
-    easy_power_weight,
-    focal,
-    focus,
-    keep_positive,
-    multiply_by_std,
-    shift_difficulty,
-)
 from simlab.estimators.pass_at_k import divide_by_pass_at_k_std
 from simlab.estimators.registry import register
 from simlab.rollouts import Scalar
@@ -54,39 +39,33 @@ def linked(
     >>> simlab.advantages("linked", np.array([1.0, 0.0, 0.0, 0.0]), scale="mean", sign="divide_failures")
     array([ 3., -2., -2., -2.])
     """
-    roles = {
-        "baseline": (baseline, {name: center(name) for name in BASELINES}),
-        "scale": (
-            scale,
-            {
-                "std": divide_by_std(),
-                "std_of_others": divide_by_std_of_others(),
-                "times_std": multiply_by_std(),
-                "mean": divide_by_mean(),
-                "pass_at_k": divide_by_pass_at_k_std(k),
-            },
-        ),
-        "difficulty": (
-            difficulty,
-            {
-                "focal": focal(gamma),
-                "easy": easy_power_weight(1 + gamma),
-                "asymmetric": asymmetric_power(1 + gamma, 1 + gamma),
-                "sqrt_hard": focus("hard"),
-                "sqrt_easy": focus("easy"),
-                "shift": shift_difficulty(),
-                "history": weigh_by_history(),
-            },
-        ),
-        "sign": (
-            sign,
-            {
-                "divide_failures": divide_failures(delta),
-                "relu": keep_positive(),
-                "attenuate": attenuate_successes(),
-            },
-        ),
+    scales = {
+        "std": links.divide_by_std(),
+        "std_of_others": links.divide_by_std_of_others(),
+        "times_std": links.multiply_by_std(),
+        "mean": links.divide_by_mean(),
+        "pass_at_k": divide_by_pass_at_k_std(k),
     }
-    for role, (choice, links) in roles.items():
-        check_choice(role, choice, ("none", *links))
-    return chain(*(links[choice] for choice, links in roles.values() if choice != "none"))
+    difficulties = {
+        "focal": links.focal(gamma),
+        "easy": links.easy_power_weight(1 + gamma),
+        "asymmetric": links.asymmetric_power(1 + gamma, 1 + gamma),
+        "sqrt_hard": links.focus("hard"),
+        "sqrt_easy": links.focus("easy"),
+        "shift": links.shift_difficulty(),
+        "history": weigh_by_history(),
+    }
+    signs = {
+        "divide_failures": links.divide_failures(delta),
+        "relu": links.keep_positive(),
+        "attenuate": links.attenuate_successes(),
+    }
+    roles = {
+        "baseline": (baseline, {name: links.center(name) for name in links.BASELINES}),
+        "scale": (scale, scales),
+        "difficulty": (difficulty, difficulties),
+        "sign": (sign, signs),
+    }
+    for role, (choice, named) in roles.items():
+        check_choice(role, choice, ("none", *named))
+    return chain(*(named[choice] for choice, named in roles.values() if choice != "none"))

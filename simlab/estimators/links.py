@@ -1,12 +1,11 @@
 """Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.estimators.base import Link, beside, stateless, weighing
+from simlab.errors import InputError, check_choice, check_range, check_ranges, check_whole
+from simlab.estimators.base import Link, beside, or_one, stateless, weighing
 from simlab.order_statistics import lower_quantile, rounding_slack
 from simlab.rollouts import (
     Array,
@@ -19,6 +18,7 @@ from simlab.rollouts import (
     group_sum,
     is_correct,
     is_uniform,
+    masked,
     needed,
     remainder,
     solve_rate,
@@ -34,6 +34,12 @@ def baseline_mean(values: Array, rollouts: Rollouts, baseline: str) -> Array:
     return (batch_mean if baseline == "batch_mean" else group_mean)(values, rollouts)
 
 
+def subtract_mean(values: Array, rollouts: Rollouts, baseline: str = "mean") -> Array:
+    """Values less their ``baseline_mean``, and once more less the mean of that, which is its rounding."""
+    values = values - baseline_mean(values, rollouts, baseline)
+    return values - baseline_mean(values, rollouts, baseline)
+
+
 def center(baseline: str = "mean") -> Link:
     """Subtract the mean of the group, of its other rollouts (``"leave_one_out"``), of the batch, or the median.
 
@@ -47,15 +53,12 @@ def center(baseline: str = "mean") -> Link:
         return center_quantile(0.5)
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        centered = advantages - baseline_mean(advantages, rollouts, baseline)
-        centered = centered - baseline_mean(centered, rollouts, baseline)
+        centered = subtract_mean(advantages, rollouts, baseline)
         uniform = is_uniform(rollouts, axis=None if baseline == "batch_mean" else -1)
         if baseline == "leave_one_out":
             count = group_count(rollouts)
-            others = xp.where(count > 1, count - 1, xp.ones_like(count))
-            centered = centered * (count / others)
-        return xp.where(uniform, xp.zeros_like(centered), centered)
+            centered = centered * (count / or_one(count - 1))
+        return masked(centered, ~uniform)
 
     return stateless(subtract, exchangeable=True)
 
@@ -88,23 +91,16 @@ def shift(delta: Scalar = 0.01) -> Link:
     return stateless(lambda advantages, rollouts: advantages - delta, exchangeable=True)
 
 
-class RunningMean(NamedTuple):
-    """An average over the batches so far."""
-
-    value: Scalar
-
-
 def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
     """Subtract a running mean b of the batches before this one: b <- decay b + (1 - decay) (mean of the batch)."""
     check_range("decay", decay, 0, 1)
     check_range("initial", initial)
 
-    def subtract(advantages: Array, rollouts: Rollouts, state: RunningMean) -> tuple[Array, RunningMean]:
-        baseline = RunningMean(*state).value
-        following = decay * baseline + (1 - decay) * batch_mean(advantages, rollouts)[0, 0]
-        return advantages - baseline, RunningMean(following)
+    def subtract(advantages: Array, rollouts: Rollouts, state: tuple[Scalar]) -> tuple[Array, tuple[Scalar]]:
+        (baseline,) = state
+        return advantages - baseline, (decay * baseline + (1 - decay) * batch_mean(advantages, rollouts)[0, 0],)
 
-    return Link(subtract, lambda: RunningMean(initial), exchangeable=True)
+    return Link(subtract, lambda: (initial,), exchangeable=True)
 
 
 # Scales: one number a group
@@ -112,15 +108,22 @@ def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
 
 def divide_or_nothing(advantages: Array, scale: Array) -> Array:
     """``advantages / scale``, and exactly 0 where the scale is 0."""
-    xp = array_namespace(advantages)
     scale = beside(scale, advantages)
-    safe = xp.where(scale > 0, scale, xp.ones_like(scale))
-    return xp.where(scale > 0, advantages / safe, xp.zeros_like(advantages))
+    return masked(advantages / or_one(scale), scale > 0)
+
+
+def dividing(scale: Callable[[Rollouts], Array], domain: str = "any") -> Link:
+    """Make an exchangeable link that divides by a scale of each group, (P, 1); 0 where that is 0."""
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        return divide_or_nothing(advantages, scale(rollouts))
+
+    return stateless(divide, domain=domain, exchangeable=True)
 
 
 def check_ddof(ddof: int) -> None:
     """Raise ``InputError`` unless ``ddof`` is 0 or 1."""
-    if not isinstance(ddof, int) or isinstance(ddof, bool) or ddof not in (0, 1):
+    if type(ddof) is not int or ddof not in (0, 1):
         raise InputError(f"ddof = {ddof!r} is unknown; allowed: 0 (population), 1 (sample)")
 
 
@@ -128,27 +131,19 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's (verl's)."""
     check_ddof(ddof)
     check_range("eps", eps, 0)
-
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        return divide_or_nothing(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
-
-    return stateless(divide, exchangeable=True)
+    return dividing(lambda rollouts: group_std(rollouts.rewards, rollouts, ddof) + eps)
 
 
-def others_are_equal(rollouts: Rollouts) -> Array:
-    """True for rollouts whose group has no two other rewards that differ, (P, G): compared exactly."""
-    rewards = rollouts.rewards
-    xp = array_namespace(rewards)
-    present = rewards == rewards if rollouts.mask is None else rollouts.mask  # noqa: PLR0124
-    ends = []
-    for sign in (1, -1):
-        signed = xp.where(present, sign * rewards, xp.full_like(rewards, -xp.inf))
-        highest = xp.max(signed, axis=-1, keepdims=True)
-        is_highest = signed == highest
-        below = xp.max(xp.where(is_highest, xp.full_like(signed, -xp.inf), signed), axis=-1, keepdims=True)
-        is_alone = xp.sum(xp.astype(is_highest, xp.int32), axis=-1, keepdims=True) == 1
-        ends.append(xp.where(is_highest & is_alone, below, highest))
-    return ends[0] <= -ends[1]
+def highest_other(values: Array, rollouts: Rollouts) -> Array:
+    """The largest value of the group's other rollouts, (P, G); minus infinity where there is no other."""
+    xp = array_namespace(values)
+    lowest = xp.full_like(values, -xp.inf)
+    values = values if rollouts.mask is None else xp.where(rollouts.mask, values, lowest)
+    highest = xp.max(values, axis=-1, keepdims=True)
+    is_highest = values == highest
+    below = xp.max(xp.where(is_highest, lowest, values), axis=-1, keepdims=True)
+    is_alone = xp.sum(xp.astype(is_highest, xp.int32), axis=-1, keepdims=True) == 1
+    return xp.where(is_highest & is_alone, below, highest)
 
 
 def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
@@ -163,17 +158,14 @@ def divide_by_std_of_others(eps: Scalar = 1e-6) -> Link:
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         xp, count = array_namespace(advantages), group_count(rollouts)
-        gaps = rollouts.rewards - group_mean(rollouts.rewards, rollouts)
-        if rollouts.mask is not None:
-            gaps = xp.where(rollouts.mask, gaps, xp.zeros_like(gaps))
+        gaps = masked(rollouts.rewards - group_mean(rollouts.rewards, rollouts), rollouts.mask)
         unit = xp.max(xp.abs(gaps), axis=-1, keepdims=True)
-        squares = (gaps / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2
+        squares = (gaps / or_one(unit)) ** 2
         # About their own mean, the squares of the others sum to those of all less G / (G - 1) of one's own.
-        each = squares * count / xp.where(count > 1, count - 1, xp.ones_like(count))
-        others = group_sum(squares, rollouts) - each
-        freedom = xp.where(count > 2, count - 2, xp.ones_like(count))
-        std = unit * xp.sqrt(xp.where(others > 0, others, xp.zeros_like(others)) / freedom)
-        divides = ~others_are_equal(rollouts) & (std > 0)
+        others = group_sum(squares, rollouts) - squares * count / or_one(count - 1)
+        std = unit * xp.sqrt(masked(others, others > 0) / or_one(count - 2))
+        differ = highest_other(rollouts.rewards, rollouts) > -highest_other(-rollouts.rewards, rollouts)
+        divides = differ & (std > 0)
         return xp.where(divides, advantages / xp.where(divides, std + eps, xp.ones_like(std)), advantages)
 
     return stateless(divide, exchangeable=True)
@@ -187,38 +179,31 @@ def multiply_by_std(ddof: int = 0) -> Link:
 
 def divide_by_mean() -> Link:
     """A / mean(r), and 0 where the mean is 0 ``[fade:maxrl]``. Defined for rewards in [0, 1]."""
-
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        return divide_or_nothing(advantages, group_mean(rollouts.rewards, rollouts))
-
-    return stateless(divide, domain="unit", exchangeable=True)
+    return dividing(lambda rollouts: group_mean(rollouts.rewards, rollouts), "unit")
 
 
 def divide_by_mad(eps: Scalar = 1e-3) -> Link:
     """A / (MAD(r) + eps), both medians the lower ones; rewards 0 and 1 have MAD 0, so A / eps ``[fade:mc-grpo]``."""
     check_range("eps", eps, 0)
 
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        deviation = xp.abs(rollouts.rewards - lower_quantile(rollouts.rewards, 0.5, rollouts.mask))
-        return divide_or_nothing(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
+    def scale(rollouts: Rollouts) -> Array:
+        median = lower_quantile(rollouts.rewards, 0.5, rollouts.mask)
+        deviation = array_namespace(median).abs(rollouts.rewards - median)
+        return lower_quantile(deviation, 0.5, rollouts.mask) + eps
 
-    return stateless(divide, exchangeable=True)
+    return dividing(scale)
 
 
 def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
     """A / [m (1 - m)]^gamma, m the mean reward, and 0 where m is 0 or 1 ``[fade:power-norm]``. Rewards in [0, 1]."""
     check_range("gamma", gamma, 0)
 
-    def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def scale(rollouts: Rollouts) -> Array:
         mean = group_mean(rollouts.rewards, rollouts)
         variance = mean * (1 - mean)
-        positive = variance > 0
-        power = xp.where(positive, variance, xp.ones_like(variance)) ** gamma
-        return divide_or_nothing(advantages, xp.where(positive, power, xp.zeros_like(power)))
+        return masked(or_one(variance) ** gamma, variance > 0)
 
-    return stateless(divide, domain="unit", exchangeable=True)
+    return dividing(scale, "unit")
 
 
 # Difficulty: a weight of the group by its solve rate or mean reward
@@ -247,8 +232,7 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
 
     ``[fade:asym-power]``; 0^0 is 1. Defined for rewards in [0, 1].
     """
-    check_range("alpha_success", alpha_success, 1)
-    check_range("alpha_failure", alpha_failure, 1)
+    check_ranges(1, alpha_success=alpha_success, alpha_failure=alpha_failure)
 
     def weight(rollouts: Rollouts) -> Array:
         mean = group_mean(rollouts.rewards, rollouts)
@@ -285,7 +269,7 @@ def gate_boundary(k: int = 16, tau: Scalar = 0.01) -> Link:
         wrong = remainder(solve_rate(rollouts)) * count
         steps = xp.cumulative_sum(xp.ones_like(xp.broadcast_to(count, (count.shape[0], k - 1))), axis=1)
         value = xp.prod((wrong + steps) / (count + steps), axis=1, keepdims=True)
-        return xp.where(value * k / (count + k) < tau, xp.zeros_like(value), value)
+        return masked(value, value * k / (count + k) >= tau)
 
     return weighing(weight)
 
@@ -304,22 +288,9 @@ def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
     def weight(rollouts: Rollouts) -> Array:
         p = solve_rate(rollouts)
         xp, share = array_namespace(p), p if on == "hard" else 1 - p
-        ones = xp.ones_like(p)
-        return xp.where(share > 0, gamma / xp.sqrt(xp.where(share > 0, share, ones)), ones)
+        return xp.where(share > 0, gamma / xp.sqrt(or_one(share)), xp.ones_like(p))
 
     return weighing(weight)
-
-
-def _weighing_mixed(weight: Callable[[Any, Array, Rollouts], Array], domain: str = "any") -> Link:
-    """Multiply groups with solve rates p in (0, 1) by ``weight(xp, p, rollouts)``, and leave others as they are."""
-
-    def of_mixed(rollouts: Rollouts) -> Array:
-        p = solve_rate(rollouts)
-        xp, mixed = array_namespace(p), (p > 0) & (p < 1)
-        weights = weight(xp, xp.where(mixed, p, xp.full_like(p, 0.5)), rollouts)
-        return xp.where(mixed, weights, xp.ones_like(weights))
-
-    return weighing(of_mixed, domain)
 
 
 EASY_TERMS = ("paper", "code")
@@ -335,12 +306,14 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
     """
     check_choice("easy_term", easy_term, EASY_TERMS)
 
-    def weight(xp: Any, p: Array, rollouts: Rollouts) -> Array:
-        omega = batch_mean(rollouts.rewards, rollouts)
+    def weight(rollouts: Rollouts) -> Array:
+        p, omega = solve_rate(rollouts), batch_mean(rollouts.rewards, rollouts)
+        xp, mixed = array_namespace(p), (p > 0) & (p < 1)
+        p = xp.where(mixed, p, xp.full_like(p, 0.5))
         easy = xp.sqrt(1 - p) if easy_term == "paper" else 1 - xp.sqrt(p) + 1e-6
-        return omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
+        return xp.where(mixed, omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy), xp.ones_like(p))
 
-    return _weighing_mixed(weight, "unit")
+    return weighing(weight, "unit")
 
 
 # Signs: correct and wrong rollouts apart
@@ -372,11 +345,7 @@ def multiply_positive(factor: Scalar = 10.0) -> Link:
 def keep_positive() -> Link:
     """max(0, A) ``[fade:relu]``."""
 
-    def clamp(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        return xp.where(advantages > 0, advantages, xp.zeros_like(advantages))
-
-    return stateless(clamp, exchangeable=True)
+    return stateless(lambda advantages, rollouts: masked(advantages, advantages > 0), exchangeable=True)
 
 
 def contrast() -> Link:
@@ -385,8 +354,7 @@ def contrast() -> Link:
     def replace(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         p = solve_rate(rollouts)
-        failures = xp.where(p < 1, 1 - p, xp.ones_like(p))
-        return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / failures)
+        return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / or_one(1 - p))
 
     return stateless(replace, domain="binary", exchangeable=True)
 

@@ -1,33 +1,8 @@
 """The named estimators made of the common links."""
 
 from simlab.errors import check_choice, check_range
+from simlab.estimators import links
 from simlab.estimators.base import Estimator, chain
-from simlab.estimators.links import (
-    asymmetric_power,
-    attenuate_successes,
-    center,
-    center_greedy,
-    center_quantile,
-    center_running,
-    contrast,
-    divide_by_mad,
-    divide_by_mean,
-    divide_by_std,
-    divide_by_variance_power,
-    divide_failures,
-    easy_power_weight,
-    focal,
-    focus,
-    gate_boundary,
-    keep_positive,
-    multiply_by_std,
-    multiply_positive,
-    outcome,
-    power,
-    reject,
-    shift,
-    shift_difficulty,
-)
 from simlab.estimators.registry import base_estimator, register
 from simlab.rollouts import Scalar
 
@@ -41,7 +16,7 @@ def dr_grpo() -> Estimator:
     >>> simlab.advantages("dr_grpo", np.array([1.0, 0.0]))
     array([ 0.5, -0.5])
     """
-    return chain(center("mean"))
+    return chain(links.center("mean"))
 
 
 @register("f-grpo:eq-3", "(r_i - mean(r)) / (std(r) + eps)")
@@ -54,7 +29,7 @@ def grpo(ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     >>> simlab.advantages("grpo", np.array([1.0, 0.0]), eps=0.0)
     array([ 1., -1.])
     """
-    return chain(center("mean"), divide_by_std(ddof, eps))
+    return chain(links.center("mean"), links.divide_by_std(ddof, eps))
 
 
 @register("fade:rloo", "r_i - mean(r without i)")
@@ -64,7 +39,7 @@ def rloo() -> Estimator:
     >>> simlab.advantages("rloo", np.array([1.0, 0.0, 0.0]))
     array([ 1. , -0.5, -0.5])
     """
-    return chain(center("leave_one_out"))
+    return chain(links.center("leave_one_out"))
 
 
 @register("fade:skew-r", "std(r) (r_i - mean(r))")
@@ -74,7 +49,7 @@ def skew_r(ddof: int = 0) -> Estimator:
     >>> simlab.advantages("skew_r", np.array([1.0, 0.0]))
     array([ 0.25, -0.25])
     """
-    return chain(center("mean"), multiply_by_std(ddof))
+    return chain(links.center("mean"), links.multiply_by_std(ddof))
 
 
 @register("fade:power-norm", "(r_i - m) / [m (1 - m)]^gamma, m = mean(r)")
@@ -86,7 +61,7 @@ def power_norm(gamma: Scalar = 0.5) -> Estimator:
     >>> simlab.advantages("power_norm", np.array([1.0, 0.0]), gamma=1.0)
     array([ 2., -2.])
     """
-    return chain(center("mean"), divide_by_variance_power(gamma))
+    return chain(links.center("mean"), links.divide_by_variance_power(gamma))
 
 
 @register("fade:maxrl", "(r_i - mean(r)) / mean(r)")
@@ -96,7 +71,7 @@ def maxrl() -> Estimator:
     >>> simlab.advantages("maxrl", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 3., -1., -1., -1.])
     """
-    return chain(center("mean"), divide_by_mean())
+    return chain(links.center("mean"), links.divide_by_mean())
 
 
 @register("fade:power-alpha", "(1 - mean(r))^(alpha - 1) (r_i - mean(r))")
@@ -106,7 +81,7 @@ def power_alpha(alpha: Scalar = 2.0) -> Estimator:
     >>> simlab.advantages("power_alpha", np.array([1.0, 0.0]))
     array([ 0.25, -0.25])
     """
-    return chain(center("mean"), power(alpha))
+    return chain(links.center("mean"), links.power(alpha))
 
 
 @register("fade:easy-power", "mean(r)^(alpha - 1) (r_i - mean(r))")
@@ -116,7 +91,7 @@ def easy_power(alpha: Scalar = 2.0) -> Estimator:
     >>> simlab.advantages("easy_power", np.array([1.0, 1.0, 1.0, 0.0]))
     array([ 0.1875,  0.1875,  0.1875, -0.5625])
     """
-    return chain(center("mean"), easy_power_weight(alpha))
+    return chain(links.center("mean"), links.easy_power_weight(alpha))
 
 
 @register("f-grpo:eq-13", "(1 - p)^gamma A_base")
@@ -129,7 +104,7 @@ def f_grpo(gamma: Scalar = 1.0, base: str | Estimator = "grpo") -> Estimator:
     >>> simlab.advantages("f_grpo", np.array([1.0, 0.0, 0.0, 0.0]), gamma=1.0, base="dr_grpo")
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
     """
-    return chain(base_estimator(base), focal(gamma))
+    return chain(base_estimator(base), links.focal(gamma))
 
 
 @register("simlab:interference-speed", "A_base where p <= threshold, else 0")
@@ -144,7 +119,7 @@ def reject_easy(threshold: Scalar = 0.5, base: str | Estimator = "grpo") -> Esti
     array([[1., 0.],
            [0., 0.]])
     """
-    return chain(base_estimator(base), reject(threshold))
+    return chain(base_estimator(base), links.reject(threshold))
 
 
 @register("a-grae:control-2", "gamma / sqrt(p) A_GRPO")
@@ -154,7 +129,7 @@ def hard_focused(gamma: Scalar = 0.5, ddof: int = 0, eps: Scalar = 1e-6) -> Esti
     >>> simlab.advantages("hard_focused", np.array([1.0, 0.0, 0.0, 0.0]), eps=0.0).round(4)
     array([ 1.7321, -0.5774, -0.5774, -0.5774])
     """
-    return chain(grpo(ddof, eps), focus("hard", gamma))
+    return chain(grpo(ddof, eps), links.focus("hard", gamma))
 
 
 @register("a-grae:control-2", "gamma / sqrt(1 - p) A_GRPO")
@@ -164,7 +139,7 @@ def easy_focused(gamma: Scalar = 0.5, ddof: int = 0, eps: Scalar = 1e-6) -> Esti
     >>> simlab.advantages("easy_focused", np.array([1.0, 1.0, 1.0, 0.0]), eps=0.0).round(4)
     array([ 0.5774,  0.5774,  0.5774, -1.7321])
     """
-    return chain(grpo(ddof, eps), focus("easy", gamma))
+    return chain(grpo(ddof, eps), links.focus("easy", gamma))
 
 
 # Sign-biased: the mass on successes differs from the mass on failures
@@ -187,7 +162,7 @@ def running_mean(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Estimator:
     >>> simlab.advantages("running_mean", np.array([1.0, 0.0]), initial=0.25)
     array([ 0.75, -0.25])
     """
-    return chain(center_running(decay, initial))
+    return chain(links.center_running(decay, initial))
 
 
 @register("arxiv:2310.10505", "r_i - r(greedy answer)")
@@ -203,7 +178,7 @@ def remax() -> Estimator:
     >>> simlab.advantages("remax", np.array([1.0, 0.0, 0.0]), greedy_reward=np.array([1.0, 1.0, 1.0]))
     array([ 0., -1., -1.])
     """
-    return chain(center_greedy())
+    return chain(links.center_greedy())
 
 
 @register("fade:asym-rl", "r_i - (mean(r) + delta)")
@@ -213,7 +188,7 @@ def asym_rl(delta: Scalar = 0.01) -> Estimator:
     >>> simlab.advantages("asym_rl", np.array([1.0, 0.0]), delta=0.25)
     array([ 0.25, -0.75])
     """
-    return chain(center("mean"), shift(delta))
+    return chain(links.center("mean"), links.shift(delta))
 
 
 @register("fade:quantile", "r_i - Q_tau(r)")
@@ -225,7 +200,7 @@ def quantile(tau: Scalar = 0.5) -> Estimator:
     >>> simlab.advantages("quantile", np.array([1.0, 0.0, 0.0, 0.0]), tau=0.8)
     array([ 0., -1., -1., -1.])
     """
-    return chain(center_quantile(tau))
+    return chain(links.center_quantile(tau))
 
 
 MC_SCALES = ("none", "mad")
@@ -245,7 +220,7 @@ def mc_grpo(scale: str = "none", eps: Scalar = 1e-3) -> Estimator:
     """
     check_choice("scale", scale, MC_SCALES)
     check_range("eps", eps, 0)
-    return chain(center("median"), divide_by_mad(eps)) if scale == "mad" else chain(center("median"))
+    return chain(links.center("median"), links.divide_by_mad(eps)) if scale == "mad" else chain(links.center("median"))
 
 
 @register("fade:asym-power", "(1 - m)^(alpha_success - 1) (r_i - m) on success, m^(alpha_failure - 1) (r_i - m) else")
@@ -257,7 +232,7 @@ def asym_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Esti
     >>> simlab.advantages("asym_power", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.5625, -0.0625, -0.0625, -0.0625])
     """
-    return chain(center("mean"), asymmetric_power(alpha_success, alpha_failure))
+    return chain(links.center("mean"), links.asymmetric_power(alpha_success, alpha_failure))
 
 
 @register("fade:asym-grpo", "r_i - mean(r), divided by delta where negative")
@@ -267,7 +242,7 @@ def asym_grpo(delta: Scalar = 1.0) -> Estimator:
     >>> simlab.advantages("asym_grpo", np.array([1.0, 0.0]), delta=0.5)
     array([ 0.5, -1. ])
     """
-    return chain(center("mean"), divide_failures(delta))
+    return chain(links.center("mean"), links.divide_failures(delta))
 
 
 @register("a-grae:control-1", "A_GRPO, multiplied by factor where positive")
@@ -277,7 +252,7 @@ def positive_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) 
     >>> simlab.advantages("positive_dominant", np.array([1.0, 0.0]), eps=0.0)
     array([10., -1.])
     """
-    return chain(grpo(ddof, eps), multiply_positive(factor))
+    return chain(grpo(ddof, eps), links.multiply_positive(factor))
 
 
 @register("a-grae:control-1", "A_GRPO, divided by factor where positive")
@@ -288,7 +263,7 @@ def negative_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) 
     array([ 0.1, -1. ])
     """
     check_range("factor", factor, 0, open_low=True)
-    return chain(grpo(ddof, eps), multiply_positive(1 / factor))
+    return chain(grpo(ddof, eps), links.multiply_positive(1 / factor))
 
 
 @register("fade:relu", "max(0, r_i - mean(r))")
@@ -300,7 +275,7 @@ def relu() -> Estimator:
     >>> simlab.advantages("relu", np.array([1.0, 0.0]))
     array([0.5, 0. ])
     """
-    return chain(center("mean"), keep_positive())
+    return chain(links.center("mean"), links.keep_positive())
 
 
 @register("fade:binary-contrastive", "1 on success, -p / (1 - p) on failure")
@@ -314,7 +289,7 @@ def binary_contrastive() -> Estimator:
     >>> simlab.advantages("binary_contrastive", np.array([1.0, 1.0, 1.0, 0.0]))
     array([ 1.,  1.,  1., -3.])
     """
-    return chain(contrast())
+    return chain(links.contrast())
 
 
 @register("fade:psr", "1 on success, 0 on failure")
@@ -324,7 +299,7 @@ def psr() -> Estimator:
     >>> simlab.advantages("psr", np.array([1.0, 0.0]))
     array([1., 0.])
     """
-    return chain(outcome(1.0, 0.0))
+    return chain(links.outcome(1.0, 0.0))
 
 
 @register("fade:nsr", "0 on success, -1 on failure")
@@ -334,7 +309,7 @@ def nsr() -> Estimator:
     >>> simlab.advantages("nsr", np.array([1.0, 0.0]))
     array([ 0., -1.])
     """
-    return chain(outcome(0.0, -1.0))
+    return chain(links.outcome(0.0, -1.0))
 
 
 @register("fade:w-reinforce", "success on success, -1 on failure")
@@ -344,7 +319,7 @@ def w_reinforce(success: Scalar = 0.1) -> Estimator:
     >>> simlab.advantages("w_reinforce", np.array([1.0, 0.0]))
     array([ 0.1, -1. ])
     """
-    return chain(outcome(success, -1.0))
+    return chain(links.outcome(success, -1.0))
 
 
 @register("arxiv:2606.15455", "w A_base, w = C(F + k - 1, k - 1) / C(G + k - 1, k - 1), 0 where w k / (G + k) < tau")
@@ -363,7 +338,7 @@ def bbg(k: int = 16, tau: Scalar = 0.01, base: str | Estimator = "w_reinforce") 
     array([[0. , 0. ],
            [0.5, 0. ]])
     """
-    return chain(base_estimator(base), gate_boundary(k, tau))
+    return chain(base_estimator(base), links.gate_boundary(k, tau))
 
 
 @register(
@@ -379,4 +354,4 @@ def a_grae(alpha: Scalar = 1.0, easy_term: str = "paper", ddof: int = 0, eps: Sc
     >>> simlab.advantages("a_grae", np.array([1.0, 0.0]), eps=0.0).round(4)
     array([ 0.3536, -0.7071])
     """
-    return chain(grpo(ddof, eps), shift_difficulty(easy_term), attenuate_successes(alpha))
+    return chain(grpo(ddof, eps), links.shift_difficulty(easy_term), links.attenuate_successes(alpha))

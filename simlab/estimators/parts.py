@@ -3,12 +3,12 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range, check_whole
-from simlab.estimators.base import Estimator, Link, chain, shape_rewards, stateless
+from simlab.estimators.base import Estimator, Link, chain, or_one, present_rollouts, shape_rewards, stateless
 from simlab.estimators.batch import divide_by_batch_std, reinforce_pp
 from simlab.estimators.links import center, divide_by_std_of_others
 from simlab.estimators.named import grpo
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, needed, present_parts
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, masked, needed, present_parts
 
 # Parts
 
@@ -23,8 +23,7 @@ def weigh_parts(inner: Estimator, rollouts: Rollouts) -> Array:
         mask = present[..., index]
         advantages, _ = inner.update(Rollouts(parts[..., index], mask=mask), inner.init())
         if weights is not None:
-            xp = array_namespace(advantages)
-            advantages = xp.where(mask, weights[..., index], xp.zeros_like(advantages)) * advantages
+            advantages = masked(weights[..., index], mask) * advantages
         total = advantages if total is None else total + advantages
     return total
 
@@ -71,13 +70,12 @@ def gdpo(code: str = "trl") -> Estimator:
     elif code == "verl":
         inner, outer = keep_single(grpo(1, 1e-6), 1e-6), chain(center("batch_mean"), divide_by_batch_std(1, 0.0, 1e-8))
     else:
-        inner = chain(center("leave_one_out"), divide_by_std_of_others())
-        outer = reinforce_pp(1, 0.0)
+        inner, outer = chain(center("leave_one_out"), divide_by_std_of_others()), reinforce_pp(1, 0.0)
 
     def sum_of_parts(rollouts: Rollouts) -> Array:
         return weigh_parts(inner, rollouts)
 
-    return chain(shape_rewards(sum_of_parts, outer, needs=frozenset({"rewards", "parts"}), exchangeable=True))
+    return chain(shape_rewards(sum_of_parts, outer, needs=frozenset({"parts"}), exchangeable=True))
 
 
 # Roles
@@ -92,21 +90,17 @@ def center_by_role(decay: Scalar = 0.95, roles: int = 2) -> Link:
 
     def subtract(advantages: Array, rollouts: Rollouts, state: tuple[Scalar, ...]) -> tuple[Array, tuple[Scalar, ...]]:
         xp, role = array_namespace(advantages), needed(rollouts, "role")
-        zeros = xp.zeros_like(advantages)
-        baselines, following = zeros, []
+        baselines, following = xp.zeros_like(advantages), []
         for number, before in enumerate(state):
-            plays = role - roles * xp.floor(role / roles) == number
-            if rollouts.mask is not None:
-                plays = plays & rollouts.mask
+            plays = (role - roles * xp.floor(role / roles) == number) & present_rollouts(rollouts)
             count = xp.sum(xp.astype(plays, advantages.dtype))
-            total = xp.sum(xp.where(plays, advantages, zeros))
-            mean = total / xp.where(count > 0, count, xp.ones_like(count))
+            mean = xp.sum(masked(advantages, plays)) / or_one(count)
             baseline = xp.zeros_like(mean) + before
             baselines = xp.where(plays, baseline, baselines)
             following.append(xp.where(count > 0, decay * baseline + (1 - decay) * mean, baseline))
         return advantages - baselines, tuple(following)
 
-    return Link(subtract, lambda: (0.0,) * roles, frozenset({"rewards", "role"}), exchangeable=True)
+    return Link(subtract, lambda: (0.0,) * roles, frozenset({"role"}), exchangeable=True)
 
 
 @register("arxiv:2506.24119", "r_i - b_k, k the role of i, b_k a running mean of its rewards in the batches before")

@@ -4,11 +4,11 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from simlab.errors import check_choice, check_whole
-from simlab.estimators.base import Estimator, Link, chain, stateless, weigh
-from simlab.estimators.links import center
+from simlab.estimators.base import Estimator, Link, chain, or_one, stateless, weighing
+from simlab.estimators.links import center, highest_other
 from simlab.estimators.registry import register
-from simlab.order_statistics import infinite_where_absent, sort_with_ranks
-from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, solve_rate
+from simlab.order_statistics import sort_with_ranks
+from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, masked, solve_rate
 
 
 def _positions(rollouts: Rollouts) -> Array:
@@ -27,10 +27,9 @@ def miss_chance(rollouts: Rollouts, k: int) -> tuple[Float[Array, "P 1"], Float[
     xp = array_namespace(rollouts.rewards)
     count, before = group_count(rollouts), _positions(rollouts) - 1
     wrong = group_sum(xp.astype(~is_correct(rollouts), rollouts.rewards.dtype), rollouts)
-    ones = xp.ones_like(before)
-    drawn = (before < k) & (before < count)
-    share = (wrong - before) / xp.where(before < count, count - before, ones)
-    share = xp.where(drawn, xp.where(share > 0, share, 0 * ones), ones)
+    ones, drawn = xp.ones_like(before), (before < k) & (before < count)
+    share = (wrong - before) / or_one(count - before)
+    share = xp.where(drawn, masked(share, share > 0), ones)
     others = xp.prod(xp.where(before < 1, ones, share), axis=-1, keepdims=True)
     return others * wrong / count, others
 
@@ -43,15 +42,12 @@ def divide_by_pass_at_k_std(k: int) -> Link:
     """
     check_whole("k", k, 1)
 
-    def scale(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
+    def weight(rollouts: Rollouts) -> Array:
         missed, others_missed = miss_chance(rollouts, k)
         variance = missed * (1 - missed)
-        varies = variance > 0
-        sigma = xp.sqrt(xp.where(varies, variance, xp.ones_like(variance)))
-        return weigh(advantages, xp.where(varies, others_missed / sigma, xp.zeros_like(sigma)))
+        return masked(others_missed / array_namespace(missed).sqrt(or_one(variance)), variance > 0)
 
-    return stateless(scale, domain="binary", exchangeable=True)
+    return weighing(weight, "binary")
 
 
 @register("fade:pass-at-k-chen", "C(F-1,k-1)/C(G-1,k-1) (r_i - p) / sqrt(R (1 - R)), R = 1 - C(F,k)/C(G,k)")
@@ -91,12 +87,9 @@ def lose_one() -> Link:
     """max(r) - max(r without i), the best of an empty group being 0 ``[fade:pass-at-k-tang]``."""
 
     def lose(advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(advantages)
-        descending = -xp.sort(infinite_where_absent(-advantages, rollouts.mask), axis=-1)
-        best = descending[..., :1]
-        second = descending[..., 1:2] if advantages.shape[-1] > 1 else xp.zeros_like(best)
-        second = xp.where(group_count(rollouts) > 1, second, xp.zeros_like(second))
-        return xp.where(advantages >= best, best - second, xp.zeros_like(advantages))
+        others = highest_other(advantages, rollouts)
+        is_best = advantages >= others
+        return masked(advantages - masked(others, array_namespace(others).isfinite(others)), is_best)
 
     return stateless(lose, exchangeable=True)
 
@@ -154,11 +147,10 @@ def _subset_weights(rollouts: Rollouts, k: int) -> tuple[Array, Array]:
     count, j = group_count(rollouts), _positions(rollouts)
     size = xp.where(count < k, count, k * xp.ones_like(count))
     factor = (j - size + 1) / j
-    factor = xp.where(factor > 0, factor, xp.zeros_like(factor))
-    factor = xp.where(j < count, factor, xp.ones_like(factor))
+    factor = xp.where(j < count, masked(factor, factor > 0), xp.ones_like(factor))
     best = size * xp.flip(xp.cumulative_prod(xp.flip(factor, axis=-1), axis=-1), axis=-1)
-    best = xp.where(j <= count, best, xp.zeros_like(best))
-    return best, best * (size - 1) / xp.where(j > 1, j - 1, xp.ones_like(j))
+    best = masked(best, j <= count)
+    return best, best * (size - 1) / or_one(j - 1)
 
 
 @register("fade:pkpo", "G / C(G,k) sum over k-subsets I with i of max_I r - max_(I without i) r")

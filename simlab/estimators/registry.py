@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, build
+from simlab.errors import InputError, build, check_choice
 from simlab.estimators.base import DOMAINS, Estimator
-from simlab.rollouts import Array, Rollouts, check_finite, check_rollouts
+from simlab.rollouts import Array, Rollouts, check_finite, check_rollouts, masked
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,8 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
-    return _build("estimator", name, parameters)
-
-
-def _build(kind: str, name: str, parameters: dict[str, Any]) -> Estimator:
-    chosen: Estimator = build(kind, name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
-    return chosen
+    made: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
+    return made
 
 
 def built(name: str | Estimator, **parameters: Any) -> Estimator:
@@ -80,7 +76,9 @@ def built(name: str | Estimator, **parameters: Any) -> Estimator:
 
 def base_estimator(base: str | Estimator) -> Estimator:
     """Build the base of another estimator by its registered name, at its defaults, or return the estimator passed."""
-    return base if isinstance(base, Estimator) else _build("base", base, {})
+    if not isinstance(base, Estimator):
+        check_choice("base", base, sorted(REGISTRY))
+    return built(base)
 
 
 def advantages(
@@ -144,19 +142,12 @@ def advantages(
     rewards = _as_float_array("rewards", _from_lists("rewards", rewards, float))
     if "parts" in chosen.needs and parts is None:
         parts = rewards[..., None]
-    fields = {
-        "old_logp": _from_lists("old_logp", old_logp, float),
-        "entropy": _from_lists("entropy", entropy, float),
-        "collision": _from_lists("collision", collision, float),
-        "teacher_logp": _from_lists("teacher_logp", teacher_logp, float),
-        "mask": mask,
-        "token_mask": _from_lists("token_mask", token_mask, bool),
-        "greedy_reward": _from_lists("greedy_reward", greedy_reward, float),
-        "correct": _from_lists("correct", correct, bool),
-        "parts": parts,
-        "part_weights": part_weights,
-        "role": _from_lists("role", role, float),
-    }
+    numbers = {"old_logp": old_logp, "entropy": entropy, "collision": collision, "teacher_logp": teacher_logp}
+    numbers |= {"greedy_reward": greedy_reward, "role": role}
+    masks = {"token_mask": token_mask, "correct": correct}
+    fields = {name: _from_lists(name, values, float) for name, values in numbers.items()}
+    fields |= {name: _from_lists(name, values, bool) for name, values in masks.items()}
+    fields |= {"mask": mask, "parts": parts, "part_weights": part_weights}
     if rewards.ndim not in (1, 2):
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (G,) or (P, G)")
     one_group = rewards.ndim == 1
@@ -167,7 +158,7 @@ def advantages(
     rollouts = Rollouts(batched(rewards), **{name: batched(field) for name, field in fields.items()})
     check_rollouts(rollouts, chosen.needs)
     called = name if isinstance(name, str) else name.name
-    check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]], called)
+    check_domain(chosen, rewards if mask is None else rewards[mask], called)
     result, _ = chosen.update(rollouts, chosen.init())
     check_finite(called, "advantages", result, rollouts)
     _check_verdicts(chosen, rollouts, result, called)
@@ -188,8 +179,7 @@ def _weighed(parts: Any, weights: Any, mask: Array | None) -> tuple[Array, Array
         each = each * values
     if mask is None or tuple(mask.shape) != tuple(parts.shape):
         return parts, each, mask
-    zeros = xp.zeros_like(parts)
-    return xp.where(mask, parts, zeros), xp.where(mask, each, zeros), xp.any(mask, axis=-1)
+    return masked(parts, mask), masked(each, mask), xp.any(mask, axis=-1)
 
 
 def check_domain(chosen: Estimator, rewards: Array, name: str = "this estimator") -> None:

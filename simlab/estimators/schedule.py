@@ -1,11 +1,12 @@
 """FADE: weights that follow running averages of the training state, and two ablations of its schedule."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
-from simlab.estimators.base import Estimator, Link, chain, weigh
+from simlab.estimators.base import Estimator, Link, chain, clamp, or_one, weigh
 from simlab.estimators.links import baseline_mean, center, divide_negative
 from simlab.estimators.registry import register
 from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, remainder, sequence_mean_logp
@@ -18,13 +19,6 @@ class FadeState(NamedTuple):
     entropy: Scalar = 0.0
     initial_entropy: Scalar = 0.0
     started: Scalar = 0.0
-
-
-def clamp(value: Array, low: Scalar, high: Scalar) -> Array:
-    """Limit a value to the range from ``low`` to ``high``."""
-    xp = array_namespace(value)
-    value = xp.where(value > low, value, xp.ones_like(value) * low)
-    return xp.where(value < high, value, xp.ones_like(value) * high)
 
 
 def follow_averages(rollouts: Rollouts, state: FadeState, beta: Scalar) -> FadeState:
@@ -47,6 +41,28 @@ def power_divided(centered: Array, mean: Array, alpha: Scalar, delta: Scalar) ->
     return divide_negative(weigh(centered, remainder(mean) ** (alpha - 1)), delta)
 
 
+def _scheduled(
+    exponent: Callable[[FadeState, Array], Array],
+    constants: tuple[Scalar, Scalar, Scalar],
+    target_entropy: Scalar | None = None,
+    baseline: str = "mean",
+) -> Link:
+    """``power_divided`` with alpha = exponent(averages, H*) from 1 to alpha_max, and delta as of ``fade_schedule``."""
+    alpha_max, delta_min, beta = constants
+    check_range("alpha_max", alpha_max, 1)
+    check_range("delta_min", delta_min, 0, 1, open_low=True)
+    check_range("beta", beta, 0, 1)
+
+    def update(centered: Array, rollouts: Rollouts, state: FadeState) -> tuple[Array, FadeState]:
+        state = follow_averages(rollouts, FadeState(*state), beta)
+        target = state.initial_entropy / 2 if target_entropy is None else target_entropy
+        alpha = clamp(exponent(state, target), 1.0, alpha_max)
+        delta = clamp(1 + state.entropy - target, delta_min, 1.0)
+        return power_divided(centered, baseline_mean(rollouts.rewards, rollouts, baseline), alpha, delta), state
+
+    return Link(update, FadeState, frozenset({"old_logp"}), domain="unit", exchangeable=True)
+
+
 def fade_schedule(
     alpha_max: Scalar = 3.0,
     delta_min: Scalar = 0.3,
@@ -62,25 +78,16 @@ def fade_schedule(
     sampled entropy -log pi; H* is ``target_entropy``, by default half the first batch's entropy.
     ``baseline`` says over what the mean was taken that the preceding link subtracted: see ``center``.
     """
-    check_range("alpha_max", alpha_max, 1)
-    check_range("delta_min", delta_min, 0, 1, open_low=True)
-    check_range("beta", beta, 0, 1)
     check_choice("baseline", baseline, ("mean", "batch_mean"))
     if target_entropy is not None:
         check_range("target_entropy", target_entropy, 0)
 
-    def update(centered: Array, rollouts: Rollouts, state: FadeState) -> tuple[Array, FadeState]:
-        xp = array_namespace(centered)
-        state = follow_averages(rollouts, FadeState(*state), beta)
+    def exponent(state: FadeState, target: Array) -> Array:
         p = state.solve_rate
-        unsolved = p <= 0
-        alpha = 3 * (1 - p) / (2 * xp.where(unsolved, xp.ones_like(p), p))
-        alpha = clamp(xp.where(unsolved, xp.ones_like(p) * alpha_max, alpha), 1.0, alpha_max)
-        target = state.initial_entropy / 2 if target_entropy is None else target_entropy
-        delta = clamp(1 + state.entropy - target, delta_min, 1.0)
-        return power_divided(centered, baseline_mean(rollouts.rewards, rollouts, baseline), alpha, delta), state
+        xp = array_namespace(p)
+        return xp.where(p > 0, 3 * (1 - p) / (2 * or_one(p)), xp.ones_like(p) * alpha_max)
 
-    return Link(update, FadeState, frozenset({"rewards", "old_logp"}), domain="unit", exchangeable=True)
+    return _scheduled(exponent, (alpha_max, delta_min, beta), target_entropy, baseline)
 
 
 @register("fade:eq-11", "(1 - m)^(alpha - 1) (r_i - m), divided by delta where negative, m = mean(r)")
@@ -101,18 +108,11 @@ def fade(
     >>> simlab.advantages("fade", np.array([1.0, 0.0]), old_logp=np.array([[-1.0], [-1.0]]), target_entropy=1.5)
     array([ 0.35355339, -0.70710678])
     """
-    schedule = fade_schedule(alpha_max, delta_min, beta, target_entropy, baseline)
-    return chain(center(baseline), schedule)
+    return chain(center(baseline), fade_schedule(alpha_max, delta_min, beta, target_entropy, baseline))
 
 
 ALPHA_ENDS, DELTA_ENDS = (2.0, 1.917), (1.0, 0.802)  # at the first step and at the last
 ALPHA_PACE, DELTA_PACE = 8500 / 20_000, 12_264 / 20_000  # tau over T, for the paper's runs of about 20k steps
-
-
-class StepCount(NamedTuple):
-    """Number of batches before this one."""
-
-    number: Scalar = 0.0
 
 
 @register("fade:eq-17", "(1 - m)^(alpha_t - 1) (r_i - m), divided by delta_t where negative, m = mean(r)")
@@ -129,9 +129,9 @@ def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
     """
     check_range("last", last, 0, open_low=True)
 
-    def update(centered: Array, rollouts: Rollouts, state: StepCount) -> tuple[Array, StepCount]:
-        xp = array_namespace(centered)
-        count = xp.zeros_like(centered[0, 0]) + StepCount(*state).number
+    def update(centered: Array, rollouts: Rollouts, state: tuple[Scalar]) -> tuple[Array, tuple[Scalar]]:
+        xp, (before,) = array_namespace(centered), state
+        count = xp.zeros_like(centered[0, 0]) + before
         share = clamp(count / last, 0.0, 1.0)
 
         def at(ends: tuple[float, float], pace: float) -> Array:
@@ -139,9 +139,9 @@ def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
             return first - (first - end) * xp.log1p(share / pace) / xp.log1p(xp.ones_like(share) / pace)
 
         alpha, delta = at(ALPHA_ENDS, ALPHA_PACE), at(DELTA_ENDS, DELTA_PACE)
-        return power_divided(centered, group_mean(rollouts.rewards, rollouts), alpha, delta), StepCount(count + 1)
+        return power_divided(centered, group_mean(rollouts.rewards, rollouts), alpha, delta), (count + 1,)
 
-    return chain(center("mean"), Link(update, StepCount, domain="unit", exchangeable=True))
+    return chain(center("mean"), Link(update, lambda: (0.0,), domain="unit", exchangeable=True))
 
 
 @register("fade:fig-9", "(1 - m)^(alpha_H - 1) (r_i - m), divided by delta_H where negative, m = mean(r)")
@@ -156,18 +156,8 @@ def fade_entropy(alpha_max: Scalar = 3.0, delta_min: Scalar = 0.3, beta: Scalar 
     >>> simlab.advantages("fade_entropy", np.array([1.0, 0.0]), old_logp=np.array([[-1.0], [-1.0]]))
     array([ 0.125, -0.125])
     """
-    check_range("alpha_max", alpha_max, 1)
-    check_range("delta_min", delta_min, 0, 1, open_low=True)
-    check_range("beta", beta, 0, 1)
 
-    def update(centered: Array, rollouts: Rollouts, state: FadeState) -> tuple[Array, FadeState]:
-        xp = array_namespace(centered)
-        state = follow_averages(rollouts, FadeState(*state), beta)
-        target = state.initial_entropy / 2
-        excess = (state.entropy - target) / xp.where(target > 0, target, xp.ones_like(target))
-        alpha = clamp(1 + (alpha_max - 1) * excess, 1.0, alpha_max)
-        delta = clamp(1 + state.entropy - target, delta_min, 1.0)
-        return power_divided(centered, group_mean(rollouts.rewards, rollouts), alpha, delta), state
+    def exponent(state: FadeState, target: Array) -> Array:
+        return 1 + (alpha_max - 1) * ((state.entropy - target) / or_one(target))
 
-    needs = frozenset({"rewards", "old_logp"})
-    return chain(center("mean"), Link(update, FadeState, needs, domain="unit", exchangeable=True))
+    return chain(center("mean"), _scheduled(exponent, (alpha_max, delta_min, beta)))

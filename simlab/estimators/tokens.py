@@ -1,15 +1,24 @@
 """Estimators that read tokens: advantages for each token, (P, G, T), or weights from how likely a rollout was."""
 
-from typing import NamedTuple
-
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from simlab.errors import check_choice, check_range
-from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless, weigh
+from simlab.errors import check_choice, check_range, check_ranges
+from simlab.estimators.base import (
+    Estimator,
+    Link,
+    beside,
+    chain,
+    or_one,
+    present_rollouts,
+    read_tokens,
+    shape_rewards,
+    stateless,
+    weigh,
+)
 from simlab.estimators.named import grpo
 from simlab.estimators.registry import base_estimator, register
-from simlab.order_statistics import average_rank, lower_quantile
+from simlab.order_statistics import average_rank, infinite_where_absent, lower_quantile
 from simlab.rollouts import (
     Array,
     Rollouts,
@@ -17,10 +26,10 @@ from simlab.rollouts import (
     group_count,
     group_mean,
     is_correct,
+    masked,
     needed,
     sequence_mean,
     sequence_mean_logp,
-    token_weights,
 )
 
 SCOPES = ("group", "batch")
@@ -32,29 +41,23 @@ def of_tokens(advantages: Array) -> Array:
     return advantages if advantages.ndim == 3 else advantages[..., None]
 
 
-class Deviations(NamedTuple):
-    """Deviation of each token from the mean over the tokens of its group or of the batch; 0 where no token is."""
+def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> tuple[Array, Array, Array, Array]:
+    """Deviations from the means over the tokens of each group or of the batch, and what they were taken from.
 
-    logp: Array  # (P, G, T) log pi - its mean
-    advantage: Array  # (P, G, 1) or (P, G, T) A - its mean
-    mean_logp: Array  # (P, 1, 1) or (1, 1, 1)
-    count: Array  # of tokens, (P, 1, 1) or (1, 1, 1), at least 1
-
-
-def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> Deviations:
-    """Deviations over the tokens of each group or of the batch; ``present`` is 1 where a token is and 0 elsewhere."""
+    ``present`` is 1 where a token is and 0 elsewhere. Returns log pi - its mean, (P, G, T), 0 where no token is;
+    A - its mean, (P, G, 1) or (P, G, T); the mean of log pi, and the number of tokens or 1: (P, 1, 1) or (1, 1, 1).
+    """
     xp = array_namespace(logp)
     axes = _axes(scope)
     length, weight = xp.sum(present, axis=-1, keepdims=True), of_tokens(advantages)
-    count = xp.sum(length, axis=axes, keepdims=True)
-    count = xp.where(count < 1, xp.ones_like(count), count)
-    logp = xp.where(present > 0, logp, xp.zeros_like(logp))
+    count = or_one(xp.sum(length, axis=axes, keepdims=True))
+    logp = masked(logp, present > 0)
     # An advantage of a rollout counts as often as it has tokens, without being written out for each.
     often = length if weight.shape[-1] == 1 else present
-    weight = xp.where(often > 0, weight, xp.zeros_like(often))
+    weight = masked(weight, often > 0)
     mean_logp = xp.sum(logp, axis=axes, keepdims=True) / count
     mean_weight = xp.sum(weight * often, axis=axes, keepdims=True) / count
-    return Deviations((logp - mean_logp) * present, weight - mean_weight, mean_logp, count)
+    return (logp - mean_logp) * present, weight - mean_weight, mean_logp, count
 
 
 def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
@@ -62,29 +65,28 @@ def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str)
 
     ``[cw-grpo:covariance]``. ``present`` is 1 where a token exists and 0 elsewhere, where the result is 0.
     """
-    deviation = deviations(advantages, logp, present, scope)
-    return deviation.logp * deviation.advantage
+    of_logp, of_advantages, *_ = deviations(advantages, logp, present, scope)
+    return of_logp * of_advantages
 
 
 def covariance_thresholds(terms: Float[Array, " n"]) -> tuple[Float[Array, " percent"], Float[Array, " percent"]]:
     """Thresholds that 0.01 to 100 % of the tokens of either sign reach or pass ``[cw-grpo:table-1-dominance]``.
 
-    ``terms`` are ``covariance_terms``. Returns those of the positive terms and of the
-    negative ones, the most extreme first; NaN where no token has the sign.
+    ``terms`` are ``covariance_terms``. Returns those of the positive terms and of the negative ones, the most extreme
+    first; NaN where no token has the sign.
 
     >>> positive, negative = covariance_thresholds(np.array([1.0, 2.0, 3.0, 4.0, 5.0, -1.0]))
     >>> positive.tolist()
     [5.0, 5.0, 5.0, 4.0, 1.0]
     """
-    return -_thresholds(-terms), _thresholds(terms)
-
-
-def _thresholds(terms: Float[Array, " n"]) -> Float[Array, " percent"]:
-    """Thresholds of the negative terms."""
     xp = array_namespace(terms)
-    negative = terms < 0
-    thresholds = xp.concat([lower_quantile(terms, percent / 100, negative) for percent in TOP_PERCENT])
-    return xp.where(xp.any(negative), thresholds, xp.full_like(thresholds, float("nan")))
+
+    def of_negative(terms: Array) -> Array:
+        negative = terms < 0
+        thresholds = xp.concat([lower_quantile(terms, percent / 100, negative) for percent in TOP_PERCENT])
+        return xp.where(xp.any(negative), thresholds, xp.full_like(thresholds, float("nan")))
+
+    return -of_negative(-terms), of_negative(terms)
 
 
 def _axes(scope: str) -> tuple[int, ...] | None:
@@ -101,41 +103,26 @@ def tame_covariance(scope: str = "group") -> Link:
     axes = _axes(scope)
 
     def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
-        logp = needed(rollouts, "old_logp")
+        logp, present = read_tokens(rollouts, "old_logp")
         xp = array_namespace(logp)
-        present = token_weights(logp, rollouts)
-        deviation = deviations(advantages, logp, present, scope)
-        c, count = deviation.logp * deviation.advantage, deviation.count
+        of_logp, of_advantages, mean_logp, count = deviations(advantages, logp, present, scope)
+        c = of_logp * of_advantages
         mean = xp.sum(c, axis=axes, keepdims=True) / count
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
-        size = xp.max(deviation.advantage**2, axis=axes, keepdims=True) * deviation.mean_logp**2
-        variance = _unless_rounding(variance, variance + mean**2 + size)
+        # A variance no larger than the rounding of equal values of that size is none: every weight is then 1.
+        size = xp.max(of_advantages**2, axis=axes, keepdims=True) * mean_logp**2
+        rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * (variance + mean**2 + size)
+        variance = xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))
+        # The least c^2 is taken off each, which normalised weights do not see: it keeps them from all vanishing. As a
+        # product the difference is never above 0: two squares rounded apart could come to a weight of exp(65,000).
         sizes = xp.abs(c)
-        least = _least(sizes, present, axes)
+        least = xp.min(infinite_where_absent(sizes, present > 0), axis=axes, keepdims=True)
+        least = masked(least, xp.isfinite(least))  # of no token
         kernel = present * xp.exp((least - sizes) * (least + sizes) / (2 * variance))
         total = xp.sum(kernel, axis=axes, keepdims=True)
-        return of_tokens(advantages) * kernel * (count / xp.where(total > 0, total, xp.ones_like(total)))
+        return of_tokens(advantages) * kernel * (count / or_one(total))
 
     return stateless(reweigh, needs=frozenset({"old_logp"}), exchangeable=True)
-
-
-def _least(sizes: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
-    """The smallest |c| of a group, or 0 where there is no token at all.
-
-    Its square is taken off every c^2, which normalised weights do not see: it keeps them from all vanishing. The
-    difference is taken as a product, (least - |c|)(least + |c|), which is never above 0: where c hardly varies, c^2 and
-    its least value rounded apart could come to a weight of exp(65,000).
-    """
-    xp = array_namespace(sizes)
-    least = xp.min(xp.where(present > 0, sizes, xp.full_like(sizes, float("inf"))), axis=axes, keepdims=True)
-    return xp.where(xp.isfinite(least), least, xp.zeros_like(least))
-
-
-def _unless_rounding(variance: Array, square: Array) -> Array:
-    """Return the variance, or infinity where it is no larger than the rounding of equal values of that size."""
-    xp = array_namespace(variance)
-    rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * square
-    return xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))
 
 
 @register("cw-grpo:kernel", "w_it N / sum(w) A_i, w = exp(-c^2 / (2 std(c)^2)), c = (log pi - mean)(A - mean)")
@@ -160,10 +147,8 @@ def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
     check_range("kappa", kappa, 0, open_low=True)
 
     def add(advantages: Array, rollouts: Rollouts) -> Array:
-        entropy = needed(rollouts, "entropy")
-        xp = array_namespace(entropy)
-        present = token_weights(entropy, rollouts)
-        bonus = alpha * xp.where(present > 0, entropy, xp.zeros_like(entropy))
+        entropy, present = read_tokens(rollouts, "entropy")
+        xp, bonus = array_namespace(entropy), alpha * entropy
         most = xp.abs(of_tokens(advantages)) / kappa + xp.zeros_like(bonus)
         return (of_tokens(advantages) + xp.where(bonus < most, bonus, most)) * present
 
@@ -192,10 +177,8 @@ def weigh_by_probability(alpha: Scalar = 0.2) -> Link:
     check_range("alpha", alpha, 0, 1)
 
     def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
-        logp = needed(rollouts, "old_logp")
-        xp = array_namespace(logp)
-        present = token_weights(logp, rollouts)
-        probability = xp.exp(xp.where(present > 0, logp, xp.zeros_like(logp)))
+        logp, present = read_tokens(rollouts, "old_logp")
+        probability = array_namespace(logp).exp(logp)
         return of_tokens(advantages) * (alpha * probability + (1 - alpha)) * present
 
     return stateless(reweigh, needs=frozenset({"old_logp"}), exchangeable=True)
@@ -230,15 +213,14 @@ def modulate_by_entropy(strength: Scalar = 1.0, least_spread: Scalar = 0.1) -> L
     def modulate(advantages: Array, rollouts: Rollouts) -> Array:
         entropy = sequence_mean(needed(rollouts, "entropy"), rollouts)
         xp = array_namespace(entropy)
-        present = xp.ones_like(entropy, dtype=xp.bool) if rollouts.mask is None else rollouts.mask
+        present = present_rollouts(rollouts)
         infinite = xp.full_like(entropy, float("inf"))
         low = xp.min(xp.where(present, entropy, infinite), axis=-1, keepdims=True)
         spread = xp.max(xp.where(present, entropy, -infinite), axis=-1, keepdims=True) - low
         differs = spread >= least_spread
-        above = xp.where(present & differs, entropy - low, xp.zeros_like(entropy))
+        above = masked(entropy - low, present & differs)
         weight = xp.exp(-strength * above / xp.where(differs, spread, xp.ones_like(spread)))
-        mean = group_mean(weight, rollouts)
-        return weigh(advantages, weight / xp.where(mean > 0, mean, xp.ones_like(mean)))  # 0 where a group is empty
+        return weigh(advantages, weight / or_one(group_mean(weight, rollouts)))  # of an empty group it is 0
 
     return stateless(modulate, needs=frozenset({"entropy"}), exchangeable=True)
 
@@ -269,22 +251,20 @@ def center_by_energy(eps: Scalar = 1e-8) -> Link:
     check_range("eps", eps, 0, open_low=True)
 
     def subtract(advantages: Array, rollouts: Rollouts) -> Array:
-        logp, collision = needed(rollouts, "old_logp"), needed(rollouts, "collision")
-        xp = array_namespace(logp)
-        present = token_weights(logp, rollouts)
-        zeros = xp.zeros_like(logp)
-        probability = xp.exp(xp.where(present > 0, logp, zeros))
-        energy = xp.where(present > 0, 1 - 2 * probability + collision, zeros)
-        energy = xp.where(energy > 0, energy, zeros)  # a squared length, below 0 by rounding alone
+        logp, present = read_tokens(rollouts, "old_logp")
+        collision, _ = read_tokens(rollouts, "collision")
+        xp, here = array_namespace(logp), present > 0
+        energy = masked(1 - 2 * xp.exp(logp) + collision, here)
+        energy = masked(energy, energy > 0)  # a squared length, below 0 by rounding alone
         weight = xp.cumulative_sum(energy, axis=-1) * present
-        rewards = xp.where(present > 0, of_tokens(advantages), zeros)
+        rewards = masked(of_tokens(advantages), here)
         total = xp.sum(weight, axis=-2, keepdims=True) + eps
         shared = xp.sum(present, axis=-2, keepdims=True) > 1
-        baseline = xp.where(shared, xp.sum(weight * rewards, axis=-2, keepdims=True) / total, xp.zeros_like(total))
+        baseline = masked(xp.sum(weight * rewards, axis=-2, keepdims=True) / total, shared)
         infinite = xp.full_like(logp, float("inf"))
-        low = xp.min(xp.where(present > 0, rewards, infinite), axis=-2, keepdims=True)
-        equal = low >= xp.max(xp.where(present > 0, rewards, -infinite), axis=-2, keepdims=True)
-        return xp.where((shared & equal) | (present <= 0), zeros, rewards - baseline)
+        low = xp.min(xp.where(here, rewards, infinite), axis=-2, keepdims=True)
+        equal = low >= xp.max(xp.where(here, rewards, -infinite), axis=-2, keepdims=True)
+        return masked(rewards - baseline, here & ~(shared & equal))
 
     return stateless(subtract, needs=frozenset({"old_logp", "collision"}), exchangeable=True)
 
@@ -315,8 +295,7 @@ LOGP = frozenset({"old_logp"})
 
 def smooth_by_outcome(success: Scalar = 0.05, failure: Scalar = 0.05) -> Link:
     """Subtract ``success`` times mean log pi on success, add ``failure`` times it on failure ``[f-grpo:ds-grpo]``."""
-    check_range("success", success, 0)
-    check_range("failure", failure, 0)
+    check_ranges(0, success=success, failure=failure)
 
     def smooth(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
@@ -353,11 +332,9 @@ def discount_likely(beta: Scalar, ranking: str, inner: Estimator) -> Link:
     check_choice("ranking", ranking, RANKINGS)
 
     def discount(rollouts: Rollouts) -> Array:
-        xp = array_namespace(rollouts.rewards)
         if ranking == "paper":
-            logp = needed(rollouts, "old_logp")
-            present = token_weights(logp, rollouts) > 0
-            likeliness = average_rank(xp.sum(xp.where(present, logp, xp.zeros_like(logp)), axis=-1), rollouts.mask) + 1
+            logp, _ = read_tokens(rollouts, "old_logp")
+            likeliness = average_rank(array_namespace(logp).sum(logp, axis=-1), rollouts.mask) + 1
         else:
             likeliness = average_rank(sequence_mean_logp(rollouts), rollouts.mask)
         return rollouts.rewards * (1 - beta * likeliness / group_count(rollouts))

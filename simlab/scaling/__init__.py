@@ -1,9 +1,9 @@
 """Ceiling or clock: fit sigmoids to metrics against compute, and compare the fits of arms (``simlab fit``)."""
 
-from simlab.scaling.ends import MARGIN
 from simlab.scaling.estimates import (
     HIGHER,
     LOWER,
+    MARGIN,
     Difference,
     Fit,
     Refusal,

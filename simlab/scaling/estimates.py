@@ -19,10 +19,13 @@ within it. Before that, the interval is widened on both sides by the drift: how 
 together, from the fits of the first half of the compute to those of all. For learning curves are no sigmoids: a fit to
 less compute has another asymptote, and so has an arm that is only slower, as if it had less. Where a half tells no
 asymptote, the verdict is ``undecided``, and says how much longer a run, or how many more seeds, would tell. The pace,
-C_mid, is compared where the asymptote is the same. Where one of two arms has no fit, their last values are compared.
+C_mid, is compared where the asymptote is the same.
+
+Where one of two arms has no fit, their last values are compared, at equal compute: an arm that ends above another is
+no mere clock of it once the lower one has settled, which no more compute takes there.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +33,6 @@ from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_choice, check_range
 from simlab.intervals import Interval, half_width
-from simlab.scaling.ends import MARGIN, ROUNDING, compare_ends, describe, shown, standard_error, with_half
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Curves, Sigmoid, fit, fit_each
 from simlab.text import aligned, plain_number
 
@@ -42,6 +44,8 @@ SEED = 0  # of the resamples: the same table every time, and arms with the same 
 # it loses a quarter on a straight line to the end: a curve that turns, or rises in two steps, is no sigmoid.
 FARTHEST, ERRORS = 0.15, 3.0
 
+ROUNDING = 1e-9  # a smaller change is none
+MARGIN = 0.02  # two asymptotes that differ by less are the same: the margin of ScaleRL's Appendix A.5
 MOST_SEEDS, MOST_DOUBLINGS = 100, 10  # that advice on an undecided verdict names
 SAME_PACE = 1.01  # two midpoints whose ratio is smaller are the same, as are those of runs that differ by rounding
 HIGHER, LOWER, UNDECIDED = "higher asymptote", "lower asymptote", "undecided"
@@ -78,6 +82,20 @@ class Fit(NamedTuple):
     asymptote: Interval
     exponent: Interval
     midpoint: Interval
+
+
+def with_half(
+    changes: Float[np.ndarray, "S N"], level: float
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Return means over seeds and half of their t-intervals; of one seed the half is rounding."""
+    half = half_width(standard_error(changes), max(len(changes), 2), 1 - level)
+    return changes.mean(axis=0), np.maximum(half, ROUNDING)
+
+
+def standard_error(values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " N"]:
+    """Return the standard error of each mean over seeds, 0 of one seed."""
+    seeds = len(values)
+    return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(values.shape[1]))
 
 
 def _interval(mean: float, draws: Float[np.ndarray, " R"], seeds: int) -> Interval:
@@ -265,6 +283,52 @@ def differences(
     return {name: difference(name) for name in arms if name != baseline}
 
 
+def compare_ends(baseline: Curves, arm: Curves, name: str) -> str | None:
+    """Say in words what the last values of two arms tell, paired by seed: no clock where the lower one has settled.
+
+    None for arms of other compute, without a seed in common, or with values that are not finite.
+    """
+    common = np.intersect1d(baseline.seeds, arm.seeds)
+    if not common.size or baseline.compute[-1:].tolist() != arm.compute[-1:].tolist() or not len(arm.compute):
+        return None
+    baseline, arm = baseline.of_seeds(common), arm.of_seeds(common)
+    if not (np.isfinite(arm.values).all() and np.isfinite(baseline.values).all()):
+        return None
+    (mean,), (half,) = with_half(arm.values[:, -1:] - baseline.values[:, -1:], 0.05)
+    ends = f"ends {abs(mean):.3f} {'above' if mean > 0 else 'below'} {name}"
+    if len(common) < 2:
+        return f"{ends}: not told apart, one seed"
+    low, high = mean - half, mean + half
+    if low <= 0 <= high:
+        return f"{ends}: not told apart"
+    if low >= -MARGIN and high <= MARGIN:
+        return f"{ends}, within {MARGIN:g}"
+    lower, word = (baseline, f"{name} still moves") if mean > 0 else (arm, "still moving")
+    still = f", {word}: a longer run would tell a clock from a ceiling"
+    told = still if _moves(lower) else ": not a clock in this run"
+    return f"{ends}, {shown(Interval(mean, low, high), sign='+')}{told}"
+
+
+def _moves(curves: Curves) -> bool:
+    """Return True for an arm that has changed in the last half of its compute, by more than noise and half a margin."""
+    middle = int(np.searchsorted(curves.compute, curves.compute[-1] / 2))
+    (change,), (noise,) = with_half((curves.values[:, -1] - curves.values[:, middle])[:, None], 0.05)
+    return bool(abs(change) > max(noise, MARGIN / 2))
+
+
+# Tables
+
+
+def shown(interval: Interval, digits: int = 3, sign: str = "") -> str:
+    """Write ``0.684 [0.676, 0.692]``, or the estimate alone where there is no interval.
+
+    >>> shown(Interval(0.5, 0.4, 0.6), 2)
+    '0.50 [0.40, 0.60]'
+    """
+    mean, low, high = (f"{number:{sign}.{digits}f}" for number in interval)
+    return mean if np.isnan(interval.low) else f"{mean} [{low}, {high}]"
+
+
 def scaling_tables(metric: str, unit: str, arms: Mapping[str, Curves], baseline: str | None = None) -> list[str]:
     """Return the lines of the table of a metric over compute in a unit, and of that of differences from a baseline."""
     if baseline is not None:
@@ -286,19 +350,19 @@ def scaling_tables(metric: str, unit: str, arms: Mapping[str, Curves], baseline:
         if isinstance(fitted, Fit)
     ]
     head = f"{metric} = {FORMULA}, C in {unit}; 95 % intervals by the bootstrap over seeds"
-    lines = [head, *_table(rows, fits)]
+    refusals = {name: fitted.reason for name, fitted in fits.items() if isinstance(fitted, Refusal)}
+    lines = [head, *_table(rows, refusals)]
     return lines if baseline is None else [*lines, "", *_differences(baseline, arms, fits)]
 
 
-def _table(rows: list[dict[str, str]], results: Mapping[str, object]) -> Iterator[str]:
-    """Yield a table, and a line for each arm that has none."""
-    yield from aligned(rows) if rows else ()
-    yield from (f"{name}: {result.reason}" for name, result in results.items() if isinstance(result, Refusal))
+def _table(rows: list[dict[str, str]], refusals: Mapping[str, str]) -> list[str]:
+    """Return the lines of a table, and one for each arm that has no row."""
+    return [*(aligned(rows) if rows else ()), *(f"{name}: {reason}" for name, reason in refusals.items())]
 
 
-def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal]) -> Iterator[str]:
+def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal]) -> list[str]:
     results = differences(baseline, arms, fits)
-    yield f"against {baseline}, paired by seed; asymptotes within {MARGIN:g} are the same (ScaleRL's margin: 0.02)"
+    head = f"against {baseline}, paired by seed; asymptotes within {MARGIN:g} are the same (ScaleRL's margin: 0.02)"
     rows = [
         {
             "arm": name,
@@ -311,8 +375,8 @@ def _differences(baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, F
         for name, result in results.items()
         if isinstance(result, Difference)
     ]
-    yield from aligned(rows) if rows else ()
-    for name, refused in results.items():
-        if isinstance(refused, Refusal):
-            ends = compare_ends(arms[baseline], arms[name])
-            yield f"{name}: {refused.reason}" + ("" if ends is None else f"; it {describe(ends, baseline)}")
+    refusals = {name: result.reason for name, result in results.items() if isinstance(result, Refusal)}
+    for name in refusals:
+        if ends := compare_ends(arms[baseline], arms[name], baseline):
+            refusals[name] += f"; it {ends}"
+    return [head, *_table(rows, refusals)]

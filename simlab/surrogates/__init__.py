@@ -5,9 +5,9 @@ from typing import Any
 
 from simlab.errors import build
 from simlab.surrogates.base import AGGREGATIONS, Schedule, Surrogate, add, aggregation_weights, scheduled
-from simlab.surrogates.candidates import casp
 from simlab.surrogates.clip import (
     aspo,
+    casp,
     ce_gppo,
     cispo,
     clip_higher,

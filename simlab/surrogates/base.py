@@ -8,7 +8,8 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, check_made, needed, select_fields
+from simlab.estimators.base import or_one
+from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, check_made, masked, needed, select_fields, sequence_mean
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
 State = Any
@@ -134,6 +135,11 @@ def log_ratio(ratio: Array) -> Array:
     return xp.log(xp.where(xp.isfinite(ratio), ratio, xp.full_like(ratio, float(limits.max))))
 
 
+def mean_log_ratio(ratio: Array, rollouts: Rollouts) -> Array:
+    """Mean over the tokens of each rollout of log(ratio), (P, G, 1)."""
+    return sequence_mean(log_ratio(ratio), rollouts)[..., None]
+
+
 def current_logp(ratio: Array, rollouts: Rollouts) -> Array:
     """log pi of each sampled token under the policy being updated, (P, G, T)."""
     return needed(rollouts, "old_logp") + log_ratio(ratio)
@@ -151,20 +157,16 @@ def aggregation_weights(
 
     ``"token_mean"``: 1 / (all tokens) (DAPO). ``"sequence_mean"``: 1 / (rollouts) 1 / (tokens of the rollout)
     (GRPO ``[f-grpo:eq-14]``). ``"constant"``: 1 / (rollouts * ``normaliser``) (Dr. GRPO). Rollouts without a token
-    count for nothing; weights where ``token_mask`` is false are 0. ``dtype`` is by default the
-    library's float.
+    count for nothing; weights where ``token_mask`` is false are 0. ``dtype`` is by default the library's float.
     """
     check_choice("aggregation", aggregation, AGGREGATIONS)
     check_range("normaliser", normaliser, 0, open_low=True)
     xp = array_namespace(token_mask)
     present = xp.astype(token_mask, xp.asarray(0.0).dtype if dtype is None else dtype)
     length = xp.sum(present, axis=-1, keepdims=True)
-    ones = xp.ones_like(length)
-    rollouts = xp.sum(xp.where(length > 0, ones, 0 * ones))
-    rollouts = xp.where(rollouts > 0, rollouts, xp.ones_like(rollouts))
+    rollouts = or_one(xp.sum(masked(xp.ones_like(length), length > 0)))
     if aggregation == "token_mean":
-        tokens = xp.sum(present)
-        return present / xp.where(tokens > 0, tokens, xp.ones_like(tokens))
+        return present / or_one(xp.sum(present))
     if aggregation == "sequence_mean":
-        return present / xp.where(length > 0, length, ones) / rollouts
+        return present / or_one(length) / rollouts
     return present / (rollouts * normaliser)

@@ -1,13 +1,16 @@
-"""Surrogates of a token's importance ratio: PPO's clip, its bounds moved, softened, or limited to some tokens."""
+"""PPO's clip of a token's importance ratio: its bounds moved, softened, limited to some tokens, or with candidates."""
 
+import math
+from functools import partial
 from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_range, is_concrete_number
+from simlab.errors import InputError, check_choice, check_range, check_ranges, check_whole, is_concrete_number
+from simlab.estimators.base import clamp, or_one, read_tokens
 from simlab.order_statistics import lower_quantile
-from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_mean, token_weights
-from simlab.surrogates.base import Schedule, Surrogate, log_ratio, scheduled
+from simlab.rollouts import Array, Rollouts, Scalar, masked, needed
+from simlab.surrogates.base import Schedule, Surrogate, mean_log_ratio, scheduled
 
 
 def check_bounds(eps_low: Scalar, eps_high: Scalar) -> None:
@@ -29,8 +32,7 @@ def is_clipped(ratio: Array, advantages: Array, eps_low: Scalar, eps_high: Scala
 
 def product(ratio: Array, advantages: Array) -> Array:
     """ratio A, and 0 where A is 0, also beside a ratio that has overflowed."""
-    xp = array_namespace(ratio)
-    return xp.where(advantages == 0, xp.zeros_like(ratio), ratio * advantages)
+    return masked(ratio * advantages, advantages != 0)
 
 
 def reinforce() -> Surrogate:
@@ -50,9 +52,7 @@ def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
     check_bounds(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
-        clipped = is_clipped(ratio, advantages, eps_low, eps_high)
-        return xp.where(clipped, xp.zeros_like(ratio), product(ratio, advantages))
+        return masked(product(ratio, advantages), ~is_clipped(ratio, advantages, eps_low, eps_high))
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -68,9 +68,8 @@ def dual_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) 
     clipped_once = ppo_clip(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
         capped = (advantages < 0) & (ratio > cap)
-        return xp.where(capped, xp.zeros_like(ratio), clipped_once.coefficient(ratio, advantages, rollouts))
+        return masked(clipped_once.coefficient(ratio, advantages, rollouts), ~capped)
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -80,10 +79,7 @@ def cispo(eps_low: Scalar = 1.0, eps_high: Scalar = 5.0) -> Surrogate:
     check_bounds(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
-        ones = xp.ones_like(ratio)
-        ratio = xp.where(ratio < 1 - eps_low, ones * (1 - eps_low), ratio)
-        return xp.where(ratio > 1 + eps_high, ones * (1 + eps_high), ratio) * advantages
+        return clamp(ratio, 1 - eps_low, 1 + eps_high) * advantages
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -99,7 +95,7 @@ def sequence_clip(eps_low: Scalar = 3e-4, eps_high: Scalar = 4e-4) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        geometric_mean = xp.exp(sequence_mean(log_ratio(ratio), rollouts))[..., None]
+        geometric_mean = xp.exp(mean_log_ratio(ratio, rollouts))
         return inner.coefficient(geometric_mean * xp.ones_like(ratio), advantages, rollouts)
 
     return Surrogate(coefficient, exchangeable=True)
@@ -118,8 +114,7 @@ def sapo(tau_pos: Scalar = 1.0, tau_neg: Scalar = 1.05) -> Surrogate:
     As ``loss_type="sapo"`` of TRL 1.16 and ``loss_mode=sapo`` of verl, which average it over each sequence, with their
     defaults.
     """
-    check_range("tau_pos", tau_pos, 0, open_low=True)
-    check_range("tau_neg", tau_neg, 0, open_low=True)
+    check_ranges(0, open_low=True, tau_pos=tau_pos, tau_neg=tau_neg)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
@@ -144,8 +139,7 @@ def ce_gppo(
     As ``compute_gppo_loss_general_beta`` in the README of Kwai-Klear/CE-GPPO, with its betas, but without the dual clip
     at 3 that this function has besides. The bounds are PPO's.
     """
-    check_range("beta_low", beta_low, 0)
-    check_range("beta_high", beta_high, 0)
+    check_ranges(0, beta_low=beta_low, beta_high=beta_high)
     check_bounds(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
@@ -177,7 +171,7 @@ def aspo(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) -> Su
         inverse = 1 / xp.where(ratio < 1 / cap, ones / cap, ratio)
         weight = xp.where(advantages > 0, inverse, xp.where(ratio > cap, cap * ones, ratio))
         clipped = is_clipped(ratio, advantages, eps_low, eps_high)
-        return product(xp.where(clipped, xp.zeros_like(ratio), weight), advantages)
+        return product(masked(weight, ~clipped), advantages)
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -187,11 +181,10 @@ def aspo(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) -> Su
 
 def is_forking(rollouts: Rollouts, share: Scalar) -> Array:
     """Mark the ceil(share n) of the batch's n tokens of highest entropy, (P, G, T), and those that tie the last."""
-    entropy = needed(rollouts, "entropy")
-    xp = array_namespace(entropy)
-    present = token_weights(entropy, rollouts) > 0
+    entropy, present = read_tokens(rollouts, "entropy")
+    xp, here = array_namespace(entropy), present > 0
     lowest_first = xp.reshape(-entropy, (-1,))
-    return present & (-entropy <= lower_quantile(lowest_first, share, xp.reshape(present, (-1,))))
+    return here & (-entropy <= lower_quantile(lowest_first, share, xp.reshape(here, (-1,))))
 
 
 def forking_tokens(share: Scalar = 0.2, eps_low: Scalar = 0.2, eps_high: Scalar = 0.28) -> Surrogate:
@@ -210,9 +203,7 @@ def forking_tokens(share: Scalar = 0.2, eps_low: Scalar = 0.2, eps_high: Scalar 
     inner = clip_higher(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
-        values = inner.coefficient(ratio, advantages, rollouts)
-        return xp.where(is_forking(rollouts, share), values, xp.zeros_like(values))
+        return masked(inner.coefficient(ratio, advantages, rollouts), is_forking(rollouts, share))
 
     return Surrogate(coefficient, frozenset({"entropy"}), exchangeable=True)
 
@@ -252,8 +243,7 @@ def entropy_target_clip(
     """
     check_bounds(eps_low, eps_high)
     check_range("step", step, 0)
-    check_range("narrowest", narrowest)
-    check_range("widest", widest)
+    check_ranges(-math.inf, narrowest=narrowest, widest=widest)
     if target is not None:
         check_range("target", target, 0)
     if all(map(is_concrete_number, (narrowest, widest, eps_high))) and not -eps_high <= narrowest <= widest:
@@ -266,8 +256,7 @@ def entropy_target_clip(
         zero, unit = xp.zeros_like(entropy), xp.ones_like(entropy)
         initial = xp.where(zero + before.started < 1, entropy, zero + before.initial_entropy)
         by = before.by + step * _direction(entropy, initial if target is None else unit * target)
-        by = xp.where(by > narrowest, by, unit * narrowest)
-        return Widened(xp.where(by < widest, by, unit * widest), initial, unit)
+        return Widened(clamp(by, narrowest, widest), initial, unit)
 
     def at(state: Widened) -> Surrogate:
         return ppo_clip(eps_low, eps_high + Widened(*state).by)
@@ -279,14 +268,86 @@ def _direction(entropy: Array, target: Array) -> Array:
     """Return the sign of target - entropy, and 0 where rounding alone tells them apart, as a compiler may."""
     xp = array_namespace(entropy)
     gap, rounding = target - entropy, 16 * xp.finfo(entropy.dtype).eps * (xp.abs(target) + xp.abs(entropy))
-    return xp.where(xp.abs(gap) > rounding, xp.sign(gap), xp.zeros_like(gap))
+    return masked(xp.sign(gap), xp.abs(gap) > rounding)
 
 
 def mean_entropy(rollouts: Rollouts) -> Array:
     """The mean entropy of the tokens of a batch, without axes; 0 where there is none."""
-    entropy = needed(rollouts, "entropy")
+    entropy, present = read_tokens(rollouts, "entropy")
     xp = array_namespace(entropy)
-    present = token_weights(entropy, rollouts)
-    tokens = xp.sum(present)
-    total = xp.sum(xp.where(present > 0, entropy, xp.zeros_like(entropy)))
-    return total / xp.where(tokens > 0, tokens, xp.ones_like(tokens))
+    return xp.sum(entropy) / or_one(xp.sum(present))
+
+
+# Candidates beside the sampled token
+
+TIE = 1e-6  # nats, the rounding of a log-probability that was computed twice
+CANDIDATE_WEIGHTS = ("uniform", "proportional")
+
+
+def is_uncertain(rollouts: Rollouts, q: Scalar) -> Array:
+    """True where the entropy exceeds the q-quantile of the response, (P, G, T): everywhere at q = 0, nowhere at 1."""
+    entropy, present = read_tokens(rollouts, "entropy")
+    return (present > 0) & (entropy > lower_quantile(entropy, q, present > 0))
+
+
+def casp(
+    alpha: Scalar = 0.01,
+    candidates: int = 3,
+    quantile: Scalar = 0.8,
+    top_penalty: Scalar = 1.1,
+    *,
+    weights: str = "uniform",
+    warm_up: int = 0,
+    eps_low: Scalar = 0.2,
+    eps_high: Scalar = 0.2,
+) -> Surrogate:
+    """CaSP on top of ``ppo_clip``: part of a success goes to the likeliest candidates, failures at the top cost more.
+
+    At tokens whose entropy exceeds the ``quantile`` of their response: where A > 0, the sampled token gets
+    (1 - alpha) ratio A and candidate n gets alpha w_n ratio A ``[casp:eq-4]``, the gradient of
+    (1 - alpha) ratio + alpha sum_n w_n sg(ratio / ratio_n) ratio_n; where A < 0 and the sampled token is the likeliest
+    candidate, its ratio is multiplied by ``top_penalty`` ``[casp:eq-5]``, also in the clip. w_n is 1 / N, or
+    p_n / sum(p) over the N candidates (``"proportional"``, ``[casp:app-f.3]``). The defaults are those for mathematics;
+    logic takes alpha .005, top_penalty 1.05, ``eps_high`` .28 and ``warm_up`` 50, code .05 and 1.1.
+
+    During the first ``warm_up`` batches it is ``ppo_clip``: the 50-step GRPO warm-up of the logic tasks, in the
+    appendix that sets alpha as well ``[casp:app-e-1-alpha]``. A step is read as a batch; the paper says no more of it.
+    """
+    check_ranges(0, 1, alpha=alpha, quantile=quantile)
+    check_whole("candidates", candidates, 1)
+    check_range("top_penalty", top_penalty, 0)
+    check_choice("weights", weights, CANDIDATE_WEIGHTS)
+    check_whole("warm_up", warm_up, 0)
+    inner = ppo_clip(eps_low, eps_high)
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts, is_on: Array = True) -> Array:
+        xp = array_namespace(ratio)
+        gate = is_uncertain(rollouts, quantile) & is_on
+        is_top = needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - TIE
+        penalised = gate & (advantages < 0) & is_top
+        clipped = inner.coefficient(xp.where(penalised, ratio * top_penalty, ratio), advantages, rollouts)
+        spread = masked(clipped * alpha, gate & (advantages > 0))[..., None]
+        return xp.concat([clipped[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)
+
+    reads = frozenset({"old_logp", "entropy", "topn_logp"})
+    if not warm_up:
+        return Surrogate(coefficient, reads, candidates, exchangeable=True)
+
+    def at(state: tuple[Scalar]) -> Surrogate:  # the number of batches so far, with the present one
+        is_on = state[0] > warm_up
+        return Surrogate(partial(coefficient, is_on=is_on), reads, candidates, exchangeable=True)
+
+    return scheduled(Schedule(lambda: (0.0,), lambda rollouts, state: (state[0] + 1,), at))
+
+
+def _shares(rollouts: Rollouts, candidates: int, weights: str) -> Array:
+    """w_n of each candidate, (P, G, T, N), summing to 1."""
+    logp = needed(rollouts, "topn_logp")
+    if logp.shape[-1] < candidates:
+        raise InputError(f"topn_logp holds {logp.shape[-1]} candidates; allowed: at least {candidates}")
+    xp = array_namespace(logp)
+    logp = logp[..., :candidates]
+    if weights == "uniform":
+        return xp.ones_like(logp) / candidates
+    p = xp.exp(logp - xp.max(logp, axis=-1, keepdims=True))
+    return p / xp.sum(p, axis=-1, keepdims=True)

@@ -6,18 +6,12 @@ the probability itself: a token of probability .001 may double, one of .6 may no
 
 from array_api_compat import array_namespace
 
-from simlab.errors import check_range
-from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_mean
-from simlab.surrogates.base import Surrogate, log_ratio
+from simlab.errors import check_range, check_ranges
+from simlab.rollouts import Array, Rollouts, Scalar, masked, needed
+from simlab.surrogates.base import Surrogate, log_ratio, mean_log_ratio
 from simlab.surrogates.clip import check_order, ppo_clip, product
 
 SMALLEST = 1e-8  # of the probability of all other tokens, as in verl: rounding may leave less than 0
-
-
-def _without(dropped: Array, values: Array) -> Array:
-    """Put 0 where a token is dropped."""
-    xp = array_namespace(values)
-    return xp.where(dropped, xp.zeros_like(values), values)
 
 
 def _old_logp(rollouts: Rollouts) -> Array:
@@ -41,13 +35,12 @@ def dppo_tv(delta_low: Scalar = 0.2, delta_high: Scalar = 0.2) -> Surrogate:
     with its bounds; it adds ``log_ratio_penalty``. ``loss_mode=dppo_tv`` of verl (1dda039) caps the ratio at will, and
     its script sets .15.
     """
-    check_range("delta_low", delta_low, 0)
-    check_range("delta_high", delta_high, 0)
+    check_ranges(0, delta_low=delta_low, delta_high=delta_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         change = _change(ratio, rollouts)
         dropped = ((advantages > 0) & (change > delta_high)) | ((advantages < 0) & (change < -delta_low))
-        return _without(dropped, product(ratio, advantages))
+        return masked(product(ratio, advantages), ~dropped)
 
     return Surrogate(coefficient, frozenset({"old_logp"}), exchangeable=True)
 
@@ -62,8 +55,7 @@ def dppo_kl(delta_low: Scalar = 0.05, delta_high: Scalar = 0.05) -> Surrogate:
     As ``loss_mode=dppo_kl`` of verl (1dda039, August 2026), with the bounds of its script, which raises the cap of the
     ratio, 20, out of reach; here there is none. ``dppo_binary_kl_recompute`` of sail-sg/Stable-RL has the same mask.
     """
-    check_range("delta_low", delta_low, 0)
-    check_range("delta_high", delta_high, 0)
+    check_ranges(0, delta_low=delta_low, delta_high=delta_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp, old_logp = array_namespace(ratio), _old_logp(rollouts)
@@ -72,7 +64,7 @@ def dppo_kl(delta_low: Scalar = 0.05, delta_high: Scalar = 0.05) -> Surrogate:
         kl = others * xp.log(others / xp.maximum(others - change, floor)) - xp.exp(old_logp) * log_ratio(ratio)
         above = (advantages > 0) & (change > 0) & (kl > delta_high)
         below = (advantages < 0) & (change < 0) & (kl > delta_low)
-        return _without(above | below, product(ratio, advantages))
+        return masked(product(ratio, advantages), ~(above | below))
 
     return Surrogate(coefficient, frozenset({"old_logp"}), exchangeable=True)
 
@@ -90,7 +82,7 @@ def ipo_mask(delta: Scalar = 0.1) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         change = array_namespace(ratio).abs(_change(ratio, rollouts))
-        return _without(change > delta, product(ratio, advantages))
+        return masked(product(ratio, advantages), change <= delta)
 
     return Surrogate(coefficient, frozenset({"old_logp"}), exchangeable=True)
 
@@ -108,8 +100,8 @@ def opsm(delta: Scalar = 1e-4, eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) ->
     inner = ppo_clip(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        fallen = -sequence_mean(log_ratio(ratio), rollouts)[..., None] > delta
-        return _without((advantages < 0) & fallen, inner.coefficient(ratio, advantages, rollouts))
+        fallen = -mean_log_ratio(ratio, rollouts) > delta
+        return masked(inner.coefficient(ratio, advantages, rollouts), ~((advantages < 0) & fallen))
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -124,12 +116,11 @@ def sequence_mask(low: Scalar = 0.999, high: Scalar = 1.002) -> Surrogate:
     the bounds that it names, and in ``openrlhf/models/loss.py`` of OpenRLHF (3c3be62). Both take the ratio of the
     trainer to its inference engine, here it is that of pi to the sampler.
     """
-    check_range("low", low, 0)
-    check_range("high", high, 0)
+    check_ranges(0, low=low, high=high)
     check_order(low, high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        mean = array_namespace(ratio).exp(sequence_mean(log_ratio(ratio), rollouts))[..., None]
-        return _without((mean < low) | (mean > high), product(ratio, advantages))
+        mean = array_namespace(ratio).exp(mean_log_ratio(ratio, rollouts))
+        return masked(product(ratio, advantages), (mean >= low) & (mean <= high))
 
     return Surrogate(coefficient, exchangeable=True)

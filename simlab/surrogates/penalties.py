@@ -1,11 +1,12 @@
 """Terms to add to a surrogate: pulls towards a reference or the sampler, an entropy bonus; of sampled tokens alone."""
 
+import math
 from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_choice, check_range, is_concrete_number
-from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_sum
+from simlab.errors import InputError, check_choice, check_range, check_ranges, is_concrete_number
+from simlab.rollouts import Array, Rollouts, Scalar, masked, needed, sequence_sum
 from simlab.surrogates.base import Schedule, Surrogate, current_logp, log_ratio, scheduled
 from simlab.surrogates.clip import mean_entropy
 
@@ -71,10 +72,8 @@ def adaptive_entropy_bonus(
     all tokens with its exact gradient, and k moves at every optimiser step; here it is the score function's, weighed as
     the loss is, and k moves batch by batch. At ``delta`` 0 it is the bonus below a threshold.
     """
-    check_range("target", target, 0)
-    check_range("delta", delta, 0)
-    for name, value in (("lowest", lowest), ("highest", highest), ("initial", initial)):
-        check_range(name, value)
+    check_ranges(0, target=target, delta=delta)
+    check_ranges(-math.inf, lowest=lowest, highest=highest, initial=initial)
     if all(map(is_concrete_number, (lowest, highest))) and not lowest <= highest:
         raise InputError(f"lowest = {lowest}; allowed: up to highest = {highest}")
 
@@ -86,7 +85,7 @@ def adaptive_entropy_bonus(
         raised, lowered = before.coefficient + delta * unit, before.coefficient - delta * unit
         raised, lowered = xp.where(raised < most, raised, most), xp.where(lowered > least, lowered, least)
         applies = (before.started * unit > 0) & (before.entropy * unit <= target)
-        applied = xp.where(applies, before.coefficient * unit, 0 * unit)
+        applied = masked(before.coefficient * unit, applies)
         return Controlled(xp.where(low, raised, lowered), applied, entropy, unit)
 
     def at(state: Controlled) -> Surrogate:

@@ -6,12 +6,14 @@ large ``[cw-grpo:clip-cov]``: they choose among all tokens of the batch they are
 its micro-batch.
 """
 
+import math
+
 from array_api_compat import array_namespace
 
-from simlab.errors import check_range
+from simlab.errors import check_range, check_ranges
 from simlab.estimators.tokens import covariance_terms
-from simlab.order_statistics import ordinal_rank
-from simlab.rollouts import Array, Rollouts, Scalar, needed, sequence_mean, sequence_sum, token_weights
+from simlab.order_statistics import infinite_where_absent, ordinal_rank
+from simlab.rollouts import Array, Rollouts, Scalar, masked, needed, sequence_mean, sequence_sum, token_weights
 from simlab.surrogates.base import Surrogate, current_logp, log_ratio
 from simlab.surrogates.clip import check_bounds, check_order, is_clipped, ppo_clip, product
 
@@ -32,8 +34,7 @@ def gmpo(eps_low: Scalar = 0.4, eps_high: Scalar = 0.4) -> Surrogate:
     As ``train_zero_math_gmpo.py`` of callsys/GMPO, with the clip range of its scripts, and ``loss_mode=geo_mean`` of
     verl. Where tokens have advantages of their own, each keeps its own; verl takes their mean.
     """
-    check_range("eps_low", eps_low, 0)
-    check_range("eps_high", eps_high, 0)
+    check_ranges(0, eps_low=eps_low, eps_high=eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
@@ -42,7 +43,7 @@ def gmpo(eps_low: Scalar = 0.4, eps_high: Scalar = 0.4) -> Surrogate:
         below = (advantages < 0) & (log < -eps_low)
         bounded = xp.where(above, eps_high * ones, xp.where(below, -eps_low * ones, log))
         mean = xp.exp(sequence_mean(bounded, rollouts))[..., None]
-        return xp.where(above | below, xp.zeros_like(ratio), product(mean * ones, advantages))
+        return masked(product(mean * ones, advantages), ~(above | below))
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -56,10 +57,8 @@ def vespo(k_pos: Scalar = 2.0, lambda_pos: Scalar = 3.0, k_neg: Scalar = 3.0, la
     As ``recipe/vespo/code/core_algos.py`` of FloyedShen/VESPO and ``loss_type="vespo"`` of TRL 1.16, with their
     defaults; they bound log w by -18.4 and 20, where the weight is 0 to rounding.
     """
-    check_range("k_pos", k_pos, 0)
-    check_range("k_neg", k_neg, 0)
-    check_range("lambda_pos", lambda_pos, 0, open_low=True)
-    check_range("lambda_neg", lambda_neg, 0, open_low=True)
+    check_ranges(0, k_pos=k_pos, k_neg=k_neg)
+    check_ranges(0, open_low=True, lambda_pos=lambda_pos, lambda_neg=lambda_neg)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
@@ -82,10 +81,9 @@ def topr() -> Surrogate:
     """
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
         log = sequence_log_ratio(ratio, rollouts)
-        tapered = (advantages < 0) & (log < 0)
-        return product(xp.exp(xp.where(tapered, log, xp.zeros_like(log))), advantages)
+        tapered = masked(log, (advantages < 0) & (log < 0))
+        return product(array_namespace(log).exp(tapered), advantages)
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -115,7 +113,7 @@ def mirror_descent(tau: Scalar = 0.01) -> Surrogate:
 def _first(scores: Array, eligible: Array, count: Array) -> Array:
     """True where an eligible token is among the ``count`` of lowest score, over all axes."""
     xp = array_namespace(scores)
-    order = ordinal_rank(xp.reshape(xp.where(eligible, scores, xp.full_like(scores, float("inf"))), (-1,)))
+    order = ordinal_rank(xp.reshape(infinite_where_absent(scores, eligible), (-1,)))
     rank = xp.astype(xp.reshape(order, scores.shape), scores.dtype)
     return eligible & (rank < count)
 
@@ -137,19 +135,17 @@ def clip_cov(
     have low < c < high, max(1, int(share * tokens)) are dropped, those of lowest ``Rollouts.noise``.
     """
     check_range("share", share, 0, 1)
-    check_range("low", low)
-    check_range("high", high)
+    check_ranges(-math.inf, low=low, high=high)
     check_bounds(eps_low, eps_high)
     check_order(low, high)
     inner = ppo_clip(eps_low, eps_high)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
         present = token_weights(ratio, rollouts)
         c = covariance_terms(advantages, current_logp(ratio, rollouts), present, "batch")
         eligible = (present > 0) & ~is_clipped(ratio, advantages, eps_low, eps_high) & (c > low) & (c < high)
         dropped = _first(needed(rollouts, "noise"), eligible, _share_of(present, share))
-        return xp.where(dropped, xp.zeros_like(ratio), inner.coefficient(ratio, advantages, rollouts))
+        return masked(inner.coefficient(ratio, advantages, rollouts), ~dropped)
 
     return Surrogate(coefficient, frozenset({"old_logp", "noise"}), exchangeable=True)
 
@@ -164,11 +160,10 @@ def kl_cov(share: Scalar = 2e-3, penalty: Scalar = 1.0) -> Surrogate:
     check_range("penalty", penalty, 0)
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        xp = array_namespace(ratio)
         present = token_weights(ratio, rollouts)
         c = covariance_terms(advantages, current_logp(ratio, rollouts), present, "batch")
         chosen = _first(-c, present > 0, _share_of(present, share))
-        pull = xp.where(chosen, penalty * xp.sign(ratio - 1), xp.zeros_like(ratio))
-        return product(ratio, advantages) - pull
+        pull = penalty * array_namespace(ratio).sign(ratio - 1)
+        return product(ratio, advantages) - masked(pull, chosen)
 
     return Surrogate(coefficient, frozenset({"old_logp"}), exchangeable=True)

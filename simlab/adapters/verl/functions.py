@@ -101,7 +101,7 @@ def _check_supply(name: str, chosen: Estimator, fields: Mapping[str, torch.Tenso
             f"algorithm.adv_estimator = {PREFIX}{name} needs {', '.join(sorted(lacking))} of the whole batch; "
             "allowed: with trainer.v1.trainer_mode=simlab_sync"
         )
-    if fields is None and state_numbers(chosen.init()) and not memory:
+    if fields is None and chosen.remembers and not memory:
         logging.getLogger(__name__).warning(
             "%s%s remembers the batches before, and verl's own trainer keeps that in no checkpoint; "
             "trainer.v1.trainer_mode=simlab_sync does",

@@ -7,7 +7,7 @@ and sends it back as a field of the batch. ``BatchProbe`` asks for it, and write
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -127,7 +127,6 @@ class BatchProbe:
         chosen: the estimator of simlab that ``algorithm.adv_estimator`` names; any for one of verl's.
         every, share: see ``Pace``.
         threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
-        clock: the time in seconds.
 
     Raises: InputError: for numbers outside of their range, methods and settings that cannot be measured, and, in
     training, for rewards other than 0 and 1 without a threshold.
@@ -136,15 +135,9 @@ class BatchProbe:
     fields: ClassVar = ("uid", "rm_scores", "response_mask", "prompts", FEATURES, HOW)
 
     def __init__(
-        self,
-        config: Any,
-        chosen: Estimator,
-        every: int = 10,
-        share: float = 0.05,
-        threshold: float | None = None,
-        **clock: Callable[[], float],
+        self, config: Any, chosen: Estimator, every: int = 10, share: float = 0.05, threshold: float | None = None
     ):
-        self._schedule = Pace(every, share, **clock)
+        self._schedule = Pace(every, share)
         if threshold is not None:
             check_range("threshold", threshold)
         _check_settings(config)
@@ -171,7 +164,7 @@ class BatchProbe:
 
     def write(self, columns: Any, tokenizer: Any, metrics: dict[str, Any], step: int) -> None:
         """Write the record of a batch whose update is done, and the metric ``probe/share``."""
-        began, settings = self._schedule.clock(), self._config.trainer
+        began, settings = time.perf_counter(), self._config.trainer
         grouping = Grouping(list(columns["uid"]))
         tokens = grouping.groups(columns["response_mask"].to_padded_tensor(0) > 0).numpy()
         scores = grouping.groups(columns["rm_scores"].to_padded_tensor(0.0).sum(dim=1)).numpy()
@@ -190,7 +183,7 @@ class BatchProbe:
         if record is not None:
             write_record(self.folder, record)
         workers = settings.n_gpus_per_node * settings.nnodes
-        spent = float(how[:, 0].sum()) / workers + self._schedule.clock() - began
+        spent = float(how[:, 0].sum()) / workers + time.perf_counter() - began
         metrics["probe/share"], self.waits = self._schedule.spend(step, spent), False
 
     def _facts(self, metrics: Mapping[str, Any], step: int, sketch: int) -> dict[str, Any]:

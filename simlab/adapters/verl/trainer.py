@@ -11,7 +11,7 @@ from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1 import trainer_base
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-from simlab.adapters.grouping import MEMORY, state_numbers
+from simlab.adapters.grouping import MEMORY
 from simlab.adapters.verl import functions
 from simlab.adapters.verl.functions import PREFIX, TOKEN_FIELDS, advantage_function, memory, policy_loss
 from simlab.adapters.verl.probe import FLAG, BatchProbe, measuring_workers
@@ -136,7 +136,7 @@ class SimlabPPOMixin(Trainer):
         path = (chosen or self._step_folder()) / MEMORY
         if path.exists():
             memory.update(json.loads(path.read_text()))
-        if state_numbers(self._estimator.init()) and self._text not in memory:
+        if self._estimator.remembers and self._text not in memory:
             logging.getLogger(__name__).warning("%s holds nothing of %s, which begins without memory", path, self._text)
 
     def _step_folder(self) -> Path:
