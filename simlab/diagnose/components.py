@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from simlab.diagnose.batches import Table, recompute, step_batches
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import (
     IntervalEstimate,
     jackknife,
@@ -19,7 +19,6 @@ from simlab.diagnose.estimate import (
     share,
     shown,
 )
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.diagnose.solve_rates import share_over_prompts
 from simlab.estimators import advantages

@@ -6,7 +6,7 @@ import numpy as np
 
 from simlab.diagnose import dead_groups, recommend, solve_rates
 from simlab.diagnose.dead_groups import OTHERS, GroupEstimates, ObservedGroups
-from simlab.diagnose.estimate import LEVEL
+from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import Prediction, predict
 from simlab.diagnose.recommend import SMALLEST, Recommendation, WeightEffects
@@ -15,6 +15,7 @@ from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typica
 from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
 
+Rows = tuple[tuple[str, IntervalEstimate | str], ...]  # label and value
 NO_PROBE = "the trainer recorded no probe (docs/how-to/interference.md)"
 
 
@@ -43,6 +44,22 @@ class Diagnosis(NamedTuple):
     weights: WeightEffects | None
     commands: tuple[str, ...]
     untold: tuple[str, ...]
+
+
+class Finding(NamedTuple):
+    """The answer to one question about a log.
+
+    Attributes:
+        question: as people ask it, such as "is the loss broken?".
+        sentence: the answer in plain words: what is wrong or fine, why, what to do, how sure.
+        concern: from 0, fine, to 1, the run is broken; it orders the answers.
+        rows: each number behind the sentence, for the table.
+    """
+
+    question: str
+    sentence: str
+    concern: float
+    rows: Rows = ()
 
 
 def diagnose(

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import jackknife_of, quotient, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import NO_ANSWER
 from simlab.diagnose.means import POSITIVE, Ends, Means, change_of, in_common
 from simlab.diagnose.reading import LoggedRollouts, Reading

@@ -29,9 +29,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtr, stdtrit
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
 from simlab.diagnose.estimate import IntervalEstimate, missing, ratio, share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.mixture import fit_likelihood
 from simlab.diagnose.prompts import HARD
 from simlab.diagnose.reading import Reading
@@ -49,9 +48,6 @@ FEWEST = 3  # measurements that tell how far one differs from another
 CALM, OPEN, HARM, LOSS = 0.17, 0.25, 0.42, 0.55  # concerns; who records a probe wants to know
 SPREAD = 12  # halvings of the largest measured change, the grid of true changes
 CHANCES = "Holm's tests of Student's quotients"
-
-
-Rows = tuple[tuple[str, IntervalEstimate | str], ...]
 
 
 class Changes(NamedTuple):

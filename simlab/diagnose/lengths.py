@@ -3,9 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.means import POSITIVE, Means, Rows
 from simlab.diagnose.reading import Reading
 

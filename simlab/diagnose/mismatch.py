@@ -3,12 +3,11 @@
 import numpy as np
 from jaxtyping import Float
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, percent, ratio, share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.means import ANY, POSITIVE, Function, Means
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.reading.ratios import CUT, SUMS, weigh
+from simlab.diagnose.reading.cells import CUT, SUMS, weigh
 
 QUESTION = "do sampler and trainer agree?"
 SHARE = (0.0, 1.0)

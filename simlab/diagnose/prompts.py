@@ -2,9 +2,8 @@
 
 import math
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.recommend import PASS_AT
 from simlab.diagnose.solve_rates import SHARES_BELOW

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from simlab.diagnose.against import does_it_learn
 from simlab.diagnose.components import which_reward_leads
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.diversity import do_rollouts_become_alike
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.interference import do_prompts_harm_one_another
 from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.mismatch import do_sampler_and_trainer_agree

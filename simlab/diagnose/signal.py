@@ -7,9 +7,8 @@ from jaxtyping import Bool, Float, Int
 
 from simlab.diagnose.components import reward_weights
 from simlab.diagnose.dead_groups import dead_share
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
 from simlab.diagnose.estimate import IntervalEstimate, percent, share
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components, fit_likelihood
 from simlab.diagnose.reading import LoggedRollouts, Reading
@@ -171,7 +170,7 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
         return None
     count, prompts = len(log.step), len(np.unique(log.prompt))
     expected = next(sizes.dead for sizes in result.groups.at_sizes if sizes.group_size == size)
-    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (("dead groups expected without a filter", expected),)
+    rows: Rows = (("dead groups expected without a filter", expected),)
     if (1 - expected.low) ** prompts > DOUBT:
         sentence = f"It cannot be told: none of {count:,} groups is all right or all wrong, but so few groups may have "
         return Finding(FILTER_QUESTION, f"{sentence}none by chance ({share(expected)} expected).", 0.0, rows)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
 from simlab.text import plain_number
 

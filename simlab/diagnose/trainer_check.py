@@ -11,9 +11,8 @@ from jaxtyping import Bool, Float
 
 from simlab.diagnose.batches import Batch, Table, lay_out, recompute, step_batches
 from simlab.diagnose.components import by_trust, gdpo, independent, reward_weights
-from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import IntervalEstimate, percent
-from simlab.diagnose.findings import Finding
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
+from simlab.diagnose.estimate import percent
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, estimator
@@ -94,7 +93,7 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
     few = _first(steps, SCREENED)
     best = _score(_best(_score(fit, few, rounding) for fit in _candidates(reading, few)), steps, rounding)
     number = sum(int(step.counted.sum()) for step in steps)
-    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (
+    rows: Rows = (
         ("advantages compared", f"{number:,}"),
         ("estimator that fits best", best.name),
         ("advantages that it gives", f"{best.share:.4g}"),
@@ -278,7 +277,7 @@ def _regroup(step: Step, size: int, *, in_turn: bool) -> Step:
     return Step(batch, cells[0], cells[1], cells[2].astype(bool))
 
 
-def _partial(best: Candidate, steps: list[Step], rounding: float, rows: tuple) -> Finding:
+def _partial(best: Candidate, steps: list[Step], rounding: float, rows: Rows) -> Finding:
     """Say which rows stand out, where an estimator fits most, or that none fits."""
     misses = [step.misses(best.predict(step), rounding) for step in steps]
     sizes = [np.where(mask, np.abs(step.advantages), 0) for step, mask in zip(steps, misses, strict=True)]

@@ -12,10 +12,9 @@ from simlab.diagnose.log import Log, RefusedRows
 from simlab.diagnose.reading.answers import FROM_COMPLETIONS, from_completion, load_function
 from simlab.diagnose.reading.cells import Row, Unreadable
 from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns, check_roles
-from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_records, steps_of
+from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_probe, read_records, steps_of
 from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
 from simlab.diagnose.reading.nesting import ROLLOUT, STEP, expand
-from simlab.diagnose.reading.probe import read_probe
 from simlab.diagnose.reading.table import LoggedRollouts, Table
 from simlab.errors import InputError
 from simlab.interference.record import Record

@@ -16,11 +16,13 @@ import numpy as np
 from simlab.diagnose.log import NO_ANSWER, Log, RefusedRows, gather
 from simlab.diagnose.reading.answers import answer_hash, digest, plain_answer
 from simlab.diagnose.reading.cells import (
+    SUMS,
     Row,
     Unreadable,
     is_absent,
     json_text,
     message_text,
+    ratio_sums,
     read_last,
     read_length,
     read_mean,
@@ -32,7 +34,6 @@ from simlab.diagnose.reading.cells import (
     split_chat,
 )
 from simlab.diagnose.reading.columns import Columns
-from simlab.diagnose.reading.ratios import SUMS, ratio_sums
 from simlab.errors import InputError
 
 ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
@@ -57,7 +58,7 @@ class LoggedRollouts:
         log_probability, sampler_log_probability: of the whole rollout, in nats, under trainer and sampler.
         entropy: nats a token.
         task: number in ``tasks``, -1 for none.
-        token_ratios: the ``ratios.SUMS`` over the tokens of a rollout, where both log-probabilities are of tokens.
+        token_ratios: the ``cells.SUMS`` over the tokens of a rollout, where both log-probabilities are of tokens.
         prompt_hashes: of the whole texts, by the number of the prompt.
     """
 
