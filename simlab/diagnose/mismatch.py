@@ -70,14 +70,9 @@ def _answer(rows: dict[str, IntervalEstimate], unit: str) -> Finding:
         verdict = "Sampler and trainer agree"
     else:
         verdict, concern = "Sampler and trainer differ: correct for it, or mend the sampler", max(concern, DIFFER)
-    sentence = (
-        f"{verdict}. Log-ratios of {unit} spread by {shown(width, form='.2g')} nats; {share(effect)} of {unit} count"
-    )
+    sentence = f"{verdict}. Log-ratios of {unit} spread by {shown(width, form='.2g')} nats; "
+    sentence += f"{share(effect)} of {unit} count"
     if unit == "tokens":
         sentence += f", of whole rollouts {share(rows[f'rollouts: {EFFECTIVE}'])}"
-    return Finding(
-        QUESTION,
-        f"{sentence}; truncation at 2 meets {percent(rows[f'{unit}: {ABOVE}'].value)}.",
-        concern,
-        tuple(rows.items()),
-    )
+    sentence += f"; truncation at 2 meets {percent(rows[f'{unit}: {ABOVE}'].value)}."
+    return Finding(QUESTION, sentence, concern, tuple(rows.items()))

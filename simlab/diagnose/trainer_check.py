@@ -102,10 +102,8 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
         sentence = f"Yes: {_many(best.share)} {number:,} advantages are those of {best.name}, recomputed from rewards"
         return Finding(QUESTION, f"{sentence} and groups.", 0.05, rows)
     if not any(step.advantages[step.counted].any() for step in steps):
-        sentence = (
-            "Broken: all advantages are 0 although rewards differ in their groups, so that nothing is learned. Check"
-        )
-        return Finding(QUESTION, f"{sentence} what happens to rewards on their way to the loss.", 1.0, rows)
+        sentence = "Broken: all advantages are 0 although rewards differ in their groups, so that nothing is learned."
+        return Finding(QUESTION, f"{sentence} Check what happens to rewards on their way to the loss.", 1.0, rows)
     other = _best([best, *_other_groups(_first(steps, REGROUPED), rounding)])
     if other.share >= FITS:
         sentence = f"Wrong groups: {_many(other.share)} advantages are those of {other.name}, and only"
