@@ -62,8 +62,8 @@ def find_change(step: np.ndarray, values: np.ndarray) -> Shift | None:
     inside = gains >= gains[best] - np.quantile(again.max(axis=1) - again[:, best], LEVEL)
     fit = series.mean() + size * shapes[best]
     low, high = parts[max(starts[inside].min() - 1, 0)][0, 0], parts[starts[inside].max()][0, -1]
-    is_sudden = bool(widths[best] == WIDTHS[0])
-    return Shift(is_sudden, *map(float, (time[starts[best]], low, high, fit[0], fit[-1])), p_value)
+    is_sudden, began = bool(widths[best] == WIDTHS[0]), float(time[starts[best]])
+    return Shift(is_sudden, began, float(low), float(high), float(fit[0]), float(fit[-1]), p_value)
 
 
 @functools.cache

@@ -43,7 +43,7 @@ def do_rollouts_become_alike(reading: Reading, result: Diagnosis) -> Finding | N
         return None
     sentence = "; ".join(each.says.format(_say(each.ends)) for each in measures)
     concern = max(_alarm(each) for each in measures)
-    sentence = f"{VERDICTS[concern]}: {sentence}." if means.first is not None else f"{sentence.capitalize()}."
+    sentence = f"{VERDICTS[concern]}: {sentence}." if means.ends else f"{sentence.capitalize()}."
     rows = [row for each in [*measures, *entropies[1:]] for row in each.ends]
     return Finding(QUESTION, sentence, concern, tuple((row.name, row) for row in rows))
 
@@ -75,7 +75,7 @@ def _distinct(means: Means, rollouts: LoggedRollouts, level: float) -> list[Meas
     if rollouts.answer is None:
         return []
     answered = rollouts.answer != NO_ANSWER
-    windows = [answered] if means.first is None else [answered & means.first, answered & means.last]
+    windows = [answered & window for window in means.ends] or [answered]
     measures: list[Measure] = []
     for kind, of_kind in (("rollouts", answered), ("right ones", rollouts.correct)):
         masks = [window & of_kind for window in windows]

@@ -138,22 +138,15 @@ def _averaged(rows: Sequence[tuple[Any, ...]]) -> Changes:
     if not rows:
         return Changes([], *np.zeros((4, 0)))
     texts, index = np.unique([row[0] for row in rows], return_inverse=True)
-    change, variance, rollouts, rate = (
-        np.array(column, float) for column in zip(*(row[1:] for row in rows), strict=True)
-    )
+    change, variance, rollouts, rate = np.array([row[1:] for row in rows], float).T
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.bincount(index, values, len(texts))
 
     count, variances, squares = total(np.ones(len(index))), total(variance), total(variance**2 / (rollouts - 1))
-    changes = Changes(
-        [str(text) for text in texts],
-        total(change) / count,
-        np.sqrt(variances) / count,
-        ratio(variances**2, squares),
-        total(rate * rollouts) / total(rollouts),
-    )
-    return changes.select(variances > 0)
+    means, errors, freedom = total(change) / count, np.sqrt(variances) / count, ratio(variances**2, squares)
+    rates = total(rate * rollouts) / total(rollouts)
+    return Changes([str(text) for text in texts], means, errors, freedom, rates).select(variances > 0)
 
 
 def pass_at_k_change(records: Sequence[Record], level: float) -> tuple[int, IntervalEstimate]:

@@ -101,15 +101,9 @@ class MetricsReport(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the table, trends and sentences for JSON, null for NaN."""
         columns = {**self.metrics.values, **self.metrics.others}
-        entries: dict[str, Any] = as_json(
-            {
-                "sentences": self.sentences,
-                "trends": self.trends,
-                "steps": self.metrics.step.tolist(),
-                "metrics": {name: column.tolist() for name, column in columns.items()},
-            }
-        )
-        return entries
+        table = as_json({name: column.tolist() for name, column in columns.items()})
+        trends, steps = as_json(self.trends), self.metrics.step.tolist()
+        return {"sentences": self.sentences, "trends": trends, "steps": steps, "metrics": table}
 
     def page(self) -> str:
         """Return the report as one HTML file that opens offline."""

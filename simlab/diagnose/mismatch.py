@@ -39,7 +39,7 @@ def do_sampler_and_trainer_agree(reading: Reading, result: Diagnosis) -> Finding
 def _estimates(means: Means, columns: list[Float[np.ndarray, " N"]]) -> dict[str, IntervalEstimate]:
     """Estimate what the sums over tokens, or over rollouts, tell."""
     rows = {name: means.estimate(name, columns, *how) for name, how in FUNCTIONS.items()}
-    if means.first is not None:
+    if means.ends:
         rows |= {row.name: row for row in means.over_steps(EFFECTIVE, columns, *FUNCTIONS[EFFECTIVE])}
     return rows
 

@@ -175,10 +175,8 @@ def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
 
 def _named(name: str, parameters: dict[str, float]) -> Candidate:
     options = ", ".join(f"{key}={value:g}" for key, value in parameters.items())
-    return Candidate(
-        f"{name}({options})" if options else name,
-        lambda step: recompute(name, step.rewards, step.batch.mask, **parameters),
-    )
+    title = f"{name}({options})" if options else name
+    return Candidate(title, lambda step: recompute(name, step.rewards, step.batch.mask, **parameters))
 
 
 def _times_factor(fit: Candidate) -> Candidate:
@@ -222,9 +220,8 @@ def _weighted(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
         shown = ", ".join(f"{name.rpartition('.')[2]} x {weight:.3g}" for name, weight in list(by_name.items())[:NAMED])
         for index in OF_GROUPS[:3]:
             fit = _named(*COMMON[index])
-            yield Candidate(
-                f"{fit.name} of {shown}", functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name)
-            )
+            predict = functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name)
+            yield Candidate(f"{fit.name} of {shown}", predict)
 
 
 def _part(step: Step, values: Float[np.ndarray, " N"]) -> Table:

@@ -11,9 +11,10 @@ import numpy as np
 from simlab.diagnose.log import Log, RefusedRows
 from simlab.diagnose.reading.answers import FROM_COMPLETIONS, from_completion, load_function
 from simlab.diagnose.reading.cells import Row, Unreadable
-from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns, check_roles
+from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns
 from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_probe, read_records, steps_of
 from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
+from simlab.diagnose.reading.names import TO_NAME
 from simlab.diagnose.reading.nesting import ROLLOUT, STEP, expand
 from simlab.diagnose.reading.table import LoggedRollouts, Table
 from simlab.errors import InputError
@@ -101,7 +102,9 @@ def read_logs(
     named = dict(columns or {})
     if reward is not None and named.setdefault("reward", reward) != reward:
         raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
-    check_roles(named)
+    for role in named:
+        if role not in TO_NAME:
+            raise InputError(f"--columns names {role!r}; allowed: {', '.join(TO_NAME)}, such as prompt=question")
     files, refused = find_files(paths), RefusedRows()
     table = Table(threshold, load_function(answer) if answer else from_completion, is_own=answer is not None)
     kinds, metrics = _read_files(files, table, named, refused)
@@ -230,11 +233,8 @@ def _notes(table: Table, log: Log, columns: Columns) -> Iterator[str]:
     if log.answers is not None and (unanswered := log.correct.sum() - log.answers.count.sum()):
         yield f"correct rollouts without an answer, which are no solutions: {unanswered}"
     if columns.of.get("step", STEP) in (STEP, ROLLOUT):
-        steps = (
-            "steps are those in the names of the files"
-            if "step" in columns.of
-            else "all rows of a prompt are one group"
-        )
+        in_names = "step" in columns.of
+        steps = "steps are those in the names of the files" if in_names else "all rows of a prompt are one group"
         yield f"no column tells the step: {steps}"
 
 

@@ -23,6 +23,7 @@ WORDS = {
     "timeout": 0, "timed out": 0, "error": 0, "rejected": 0,
 }  # fmt: skip
 CUT_OFF = {"length", "max_tokens", "max_output_tokens", "max_length", "truncated", "overlong", "max_new_tokens"}
+CONTENTS = ("content", "text", "value", "messages", "prompt", "output")  # keys of what a message says
 EMPTY = ("", "none", "null", "nan", "n/a")
 CUT = 2.0  # at which truncated importance sampling cuts a weight, in the trainers that do
 MOST = 50.0  # nats; weights beyond are as if at it
@@ -116,9 +117,7 @@ def message_text(value: Any, name: str) -> str:
         if isinstance(text, list):
             text = text[-1] if text else ""
         elif isinstance(text, dict):
-            contents = (
-                text[key] for key in ("content", "text", "value", "messages", "prompt", "output") if key in text
-            )
+            contents = (text[key] for key in CONTENTS if key in text)
             text = next((content for content in contents if content is not None), "")
     if isinstance(text, str):
         return text
