@@ -14,19 +14,8 @@ from simlab.diagnose.dead_groups import predict_groups
 from simlab.diagnose.estimate import accelerated_bootstrap, jackknife, jackknife_of, quotient
 from simlab.diagnose.recommend import evaluate_split
 from simlab.diagnose.solve_rates import fit_population
-from simlab.diagnose.tail_misses import (
-    Sums,
-    Typical,
-    estimate_tail_misses,
-    estimate_unseen,
-    typical_solution,
-)
-from simlab.diagnose.unseen import (
-    SolutionCounts,
-    count_solutions,
-    estimate_unseen_mass,
-    fit_coefficients,
-)
+from simlab.diagnose.tail_misses import Sums, Typical, estimate_tail_misses, estimate_unseen, typical_solution
+from simlab.diagnose.unseen import SolutionCounts, count_solutions, estimate_unseen_mass, fit_coefficients
 
 # The undrawn mass
 
@@ -292,8 +281,7 @@ def test_intervals_where_nothing_varies_or_nothing_is_known():
 
 
 @pytest.mark.parametrize(
-    ("trials", "differ", "measure", "value"),
-    [(2, True, "mass", 0), (4, False, "against", 0), (4, True, "against", 1)],
+    ("trials", "differ", "measure", "value"), [(2, True, "mass", 0), (4, False, "against", 0), (4, True, "against", 1)]
 )
 def test_an_event_that_has_not_come_may_come(trials, differ, measure, value):
     """50 prompts of two right rollouts, all alike: three pairs are the 95 % bound of a number that is 0."""

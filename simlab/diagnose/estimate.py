@@ -80,11 +80,7 @@ def ratio(above: Float[np.ndarray, "..."], below: Float[np.ndarray, "..."]) -> F
 
 
 def jackknife(
-    name: str,
-    above: Float[np.ndarray, " P"],
-    below: Float[np.ndarray, " P"],
-    level: float,
-    least: float = -math.inf,
+    name: str, above: Float[np.ndarray, " P"], below: Float[np.ndarray, " P"], level: float, least: float = -math.inf
 ) -> IntervalEstimate:
     """Estimate the ratio of two sums over prompts, of ``least`` or more; those that add 0 to ``below`` do not count."""
     table = np.stack([above, below], axis=1)[below > 0]
