@@ -226,19 +226,16 @@ def test_whom_the_update_listens_to_is_open_where_intervals_overlap(tmp_path, sh
 # All estimates at once; test_diagnose_fuzz.py has logs of one prompt, all right or wrong, and of uneven groups
 
 
-def test_a_log_of_one_rollout_a_prompt_is_diagnosed_alike_every_time(quick):
-    one_each = plain([0, 1, 1, 0, 1], 1)
+def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more_and_the_same_every_time(quick, tmp_path, capsys):
+    path = write_rows(tmp_path, [{"prompt": f"p{at}", "reward": reward} for at, reward in enumerate((0, 1, 1, 0))])
+    one_each = read_log([path]).log
     result = as_json(quick(one_each))
     assert result == as_json(quick(one_each))
     assert result["unseen"] is result["groups"] is result["recommendation"] is None
     assert result["pass_at_k"]["k"] == [1]
     for reason in ("only pass@1 can be said", "no answers", "one step"):
         assert any(reason in line for line in result["untold"])
-
-
-def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more(tmp_path, capsys):
-    rows = [{"prompt": "a", "completion": "1", "reward": 1}, {"prompt": "b", "completion": "2", "reward": 0}]
-    text = run(capsys, write_rows(tmp_path, rows), "--html", tmp_path / "page.html")
+    text = run(capsys, path, "--html", tmp_path / "page.html")
     assert "One rollout a prompt: only pass@1 can be said, 0.5 [" in " ".join(text.split())
     assert "group" not in text.partition("\nlog ")[0]
     assert "<svg" not in (tmp_path / "page.html").read_text()

@@ -34,18 +34,10 @@ STEP_FACTOR = " times one factor a step"
 
 # As trainers have them; of equal fits the first is named, the others of the registry come after.
 COMMON: tuple[tuple[str, dict[str, float]], ...] = (
-    ("grpo", {"ddof": 1, "eps": 1e-4}),
-    ("grpo", {"ddof": 1, "eps": 1e-6}),
-    ("grpo", {"ddof": 1, "eps": 1e-8}),
-    ("grpo", {"ddof": 0, "eps": 1e-4}),
-    ("grpo", {"ddof": 0, "eps": 1e-6}),
-    ("grpo", {"ddof": 0, "eps": 1e-8}),
+    *(("grpo", {"ddof": ddof, "eps": eps}) for ddof in (1, 0) for eps in (1e-4, 1e-6, 1e-8)),
     ("dr_grpo", {}),
     ("rloo", {}),
-    ("reinforce_pp", {"ddof": 1}),
-    ("reinforce_pp", {"ddof": 0}),
-    ("reinforce_pp_baseline", {"ddof": 1}),
-    ("reinforce_pp_baseline", {"ddof": 0}),
+    *((name, {"ddof": ddof}) for name in ("reinforce_pp", "reinforce_pp_baseline") for ddof in (1, 0)),
 )
 OF_GROUPS = (0, 1, 4, 6, 7)  # of these, those by which other groups are tried
 
