@@ -19,7 +19,6 @@ ENOUGH = 0.5
 Function = Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]]
 Values = Float[np.ndarray, " N"]
 Mask = Bool[np.ndarray, " N"] | bool
-Rows = dict[str, IntervalEstimate]  # by label
 Ends = tuple[IntervalEstimate, ...]  # of the first window, of the last, and the change; or of the only one
 
 
