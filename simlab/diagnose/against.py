@@ -148,8 +148,6 @@ def _short(number: float, sign: str = "") -> str:
 
 def _rows(compared: Comparison, names: Sequence[str]) -> Rows:
     pairs = [(name, curve) for name, curve in zip(names, compared.curves, strict=True) if curve]
-    rows: list[tuple[str, IntervalEstimate | str]] = [
-        (f"pass@{compared.k[end]}, {name}", curve[end]) for end in compared.ends for name, curve in pairs
-    ]
-    rows += [(change.name, change) for change in compared.change]
-    return (*rows, ("prompts", compared.prompts))
+    values = [(f"pass@{compared.k[end]}, {name}", curve[end]) for end in compared.ends for name, curve in pairs]
+    changes = [(change.name, change) for change in compared.change]
+    return (*values, *changes, ("prompts", compared.prompts))

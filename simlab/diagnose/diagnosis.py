@@ -89,7 +89,8 @@ def diagnose(
 
     Raises: InputError: for an empty log, a number outside its range, and an estimator that reads more than rewards.
     """
-    check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
+    check_range("level", level, 0.5, 0.999)
+    check_options(estimator, others, rollouts=rollouts, holdout=holdout, seed=seed)
     parts = solve_rates.split_windows(log)
     last = parts[-1]
     now = solve_rates.fit_population(last, level)
@@ -122,16 +123,9 @@ def diagnose(
 
 
 def check_options(
-    estimator: str = "grpo",
-    others: tuple[str, ...] = OTHERS,
-    *,
-    rollouts: int | None = None,
-    level: float = LEVEL,
-    holdout: float = 0.0,
-    seed: int = 0,
+    estimator: str, others: tuple[str, ...] = (), *, rollouts: int | None, holdout: float, seed: int
 ) -> None:
     """Check the options of ``diagnose``, before a log is read for minutes."""
-    check_range("level", level, 0.5, 0.999)
     check_whole("seed", seed, 0)
     if rollouts is not None:
         check_whole("rollouts", rollouts, SMALLEST)

@@ -33,7 +33,7 @@ NAMED = 5  # parts
 STEP_FACTOR = " times one factor a step"
 
 # As trainers have them; of equal fits the first is named, the others of the registry come after.
-COMMON: tuple[tuple[str, dict[str, float]], ...] = (
+COMMON: tuple[tuple[str, Mapping[str, float]], ...] = (
     *(("grpo", {"ddof": ddof, "eps": eps}) for ddof in (1, 0) for eps in (1e-4, 1e-6, 1e-8)),
     ("dr_grpo", {}),
     ("rloo", {}),
@@ -53,10 +53,6 @@ class Step(NamedTuple):
     rewards: Table
     advantages: Table
     counted: Bool[np.ndarray, "P G"]
-
-    def any(self) -> bool:
-        """Return True where something is counted."""
-        return bool(self.counted.any())
 
     def misses(self, predicted: Table, rounding: float) -> Bool[np.ndarray, "P G"]:
         """Return True for counted advantages that differ from the predicted ones by more than rounding."""
@@ -78,7 +74,8 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
     logged = reading.rollouts.advantage
     if logged is None:
         return None
-    steps = [step for batch in step_batches(reading.rollouts) if (step := _step(reading.rollouts, logged, batch)).any()]
+    every = (_step(reading.rollouts, logged, batch) for batch in step_batches(reading.rollouts))
+    steps = [step for step in every if step.counted.any()]
     if not steps:
         return None
     rounding = _decimal_rounding(logged)
@@ -165,7 +162,7 @@ def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
         yield _times_factor(_named(name, parameters))
 
 
-def _named(name: str, parameters: dict[str, float]) -> Candidate:
+def _named(name: str, parameters: Mapping[str, float]) -> Candidate:
     options = ", ".join(f"{key}={value:g}" for key, value in parameters.items())
     title = f"{name}({options})" if options else name
     return Candidate(title, lambda step: recompute(name, step.rewards, step.batch.mask, **parameters))
