@@ -698,6 +698,14 @@ def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):
     assert (log.group_size.tolist(), log.correct.tolist()) == ([4], [2])
 
 
+def test_a_long_file_without_rewards_beside_a_log_is_left_out_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("simlab.diagnose.reading.LOOKED_AT", 4)
+    other = write_rows(tmp_path, [{"prompt": "p", "note": "x"}] * 9, "a.jsonl")
+    log = read_log([write_rows(tmp_path, [row(1, "p", 1.0)] * 9, "b.jsonl"), other]).log
+    assert (log.group_size.tolist(), log.refused.count) == ([9], 1)
+    assert log.refused.first[0].startswith(f"{other}: no column is known as the reward")
+
+
 def test_the_summary_that_an_evaluation_writes_beside_its_samples_is_left_out_with_a_note(tmp_path):
     rows = [{"doc_id": q, "arguments": {"arg_0": f"{q}+1?"}, "resps": [["1"]], "exact_match": q % 2} for q in range(4)]
     write_rows(tmp_path, rows, "samples_add.jsonl")
