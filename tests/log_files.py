@@ -36,9 +36,14 @@ def write_csv(folder, rows):
     return folder / "log.csv"
 
 
+def write_rows(folder, rows, name="log.jsonl"):
+    """Write rows of any columns."""
+    (folder / name).write_text("".join(json.dumps(each) + "\n" for each in rows))
+    return folder / name
+
+
 def write_jsonl(folder, rows):
-    (folder / "log.jsonl").write_text("".join(json.dumps(rollout) + "\n" for rollout in renamed(rows, TABLE)))
-    return folder / "log.jsonl"
+    return write_rows(folder, renamed(rows, TABLE))
 
 
 def write_parquet(folder, rows):

@@ -46,6 +46,10 @@ def reply(r):
     return [{"role": "assistant", "content": text(r)}]
 
 
+def first_rows():
+    return [r for r in RUN if r["step"] == 1]
+
+
 def by(*names):
     """The rollouts by step, or by step and prompt."""
     groups = {}
@@ -87,23 +91,21 @@ def nemo_rl():
 
 def nemo_gym():
     """Requests and responses of a responses API, with indices of tasks and rollouts; no steps."""
-    rows = [r for r in RUN if r["step"] == 1]
     return {"rollouts.jsonl": [
         {"responses_create_params": {"input": [{"content": question(r), "role": "user", "type": "message"}], "temperature": 1.0},
          "response": {"id": f"resp_{i}", "output": [{"id": "rs", "summary": [{"text": "hm"}], "type": "reasoning"},
                       {"id": "m", "role": "assistant", "type": "message", "content": [{"type": "output_text", "text": text(r)}]}],
                       "usage": {"input_tokens": 9, "output_tokens": r["tokens"]}},
          "reward": float(r["right"]), "_ng_task_index": r["prompt"], "_ng_rollout_index": r["sample"], "agent_ref": {"name": "add"}}
-        for i, r in enumerate(rows)]}  # fmt: skip
+        for i, r in enumerate(first_rows())]}  # fmt: skip
 
 
 def verifiers():
     """``results.jsonl`` of an evaluation: chat prompts, metrics as columns of their own."""
-    rows = [r for r in RUN if r["step"] == 1]
     return {"results.jsonl": [
         {"id": r["prompt"], "prompt": chat(r), "completion": reply(r), "task": "default", "generation_ms": 12.5, "scoring_ms": 0.1,
          "total_ms": 13.0, "info": {"level": 2}, "answer": str(100 + r["prompt"]), "reward": float(r["right"]),
-         "correct_answer_reward_func": float(r["right"]), "format_reward_func": 1.0} for r in rows]}  # fmt: skip
+         "correct_answer_reward_func": float(r["right"]), "format_reward_func": 1.0} for r in first_rows()]}  # fmt: skip
 
 
 def areal():
@@ -135,11 +137,10 @@ def open_instruct():
 
 def skyrl():
     """Evaluation dumps: a reward for each token."""
-    rows = [r for r in RUN if r["step"] == 1]
     return {"add.jsonl": [
         {"input_prompt": question(r), "output_response": text(r), "score": [0.0] * (r["tokens"] - 1) + [float(r["right"])],
          "stop_reason": "length" if r["cut"] else "stop", "env_class": "add", "env_extras": {"reward_spec": {"ground_truth": "1"}},
-         "data_source": "add"} for r in rows],
+         "data_source": "add"} for r in first_rows()],
         "aggregated_results.jsonl": [{"eval/add/avg_score": 0.5, "eval/add/pass_at_1": 0.5}]}  # fmt: skip
 
 
@@ -163,17 +164,15 @@ def lm_eval():
 
 def human_eval():
     """Results of a code benchmark with several samples a task."""
-    rows = [r for r in RUN if r["step"] == 1]
     return {"samples.jsonl_results.jsonl": [
         {"task_id": f"HumanEval/{r['prompt']}", "completion": text(r), "result": "passed" if r["right"] else "failed: AssertionError",
-         "passed": r["right"]} for r in rows]}  # fmt: skip
+         "passed": r["right"]} for r in first_rows()]}  # fmt: skip
 
 
 def evalplus():
     """One object: a list of results by task."""
-    rows = [r for r in RUN if r["step"] == 1]
     tasks = {}
-    for r in rows:
+    for r in first_rows():
         tasks.setdefault(f"HumanEval/{r['prompt']}", []).append(
             {"task_id": f"HumanEval/{r['prompt']}", "solution": text(r), "base_status": "pass",
              "plus_status": "pass" if r["right"] else "fail", "base_fail_tests": [], "plus_fail_tests": []})  # fmt: skip
@@ -223,12 +222,8 @@ def twins():
 def restarted():
     """A run that fell over after step 5, and took up again at step 4."""
     rows = [r for r in RUN if r["step"] <= 5] + [r for r in RUN if r["step"] >= 4]
-    return {
-        "log.jsonl": [
-            {"prompt": question(r), "global_step": r["step"], "completion": text(r), "reward": int(r["right"])}
-            for r in rows
-        ]
-    }
+    return {"log.jsonl": [
+        {"prompt": question(r), "global_step": r["step"], "completion": text(r), "reward": int(r["right"])} for r in rows]}  # fmt: skip
 
 
 def choices():
@@ -249,8 +244,9 @@ def means_above():
 
 def foreign_names():
     """Names that nobody knows: found by what the columns hold."""
-    rows = [r for r in RUN if r["step"] == 1]
-    return {"log.jsonl": [{"frage": question(r), "antwort": text(r), "punkte": float(r["right"])} for r in rows]}
+    return {
+        "log.jsonl": [{"frage": question(r), "antwort": text(r), "punkte": float(r["right"])} for r in first_rows()]
+    }
 
 
 def weighted():
@@ -264,10 +260,6 @@ def workers():
     return {f"rank_{rank}.jsonl": [
         {"prompt": question(r), "step": r["step"], "completion": text(r), "reward": float(r["right"])} for r in RUN if r["sample"] % 2 == rank]
         for rank in (0, 1)}  # fmt: skip
-
-
-def first_rows():
-    return [r for r in RUN if r["step"] == 1]
 
 
 def rllm():

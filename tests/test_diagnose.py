@@ -6,17 +6,21 @@ import re
 from functools import partial
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from diagnose_logs import bank, log, plain
+from log_files import write_rows
 from refusals import refusal
 
 from simlab.bundled import SAMPLE_LOG
 from simlab.cli import main
 from simlab.cli.training import read_log_path
 from simlab.diagnose import dead_groups, diagnosis, recommend
+from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import IntervalEstimate, as_json, shown
+from simlab.diagnose.prompts import are_solutions_lost, who_is_heard
 from simlab.diagnose.questions import list_findings
 from simlab.diagnose.reading import read_log
 from simlab.diagnose.reading.cells import LARGEST
@@ -34,7 +38,7 @@ REWARD = "<script>alert(1)</script>"  # text of a log stays text in the report
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """Prompts of solve rates .05, .5 and .95, each with three solutions of unequal probability."""
-    random, path = np.random.default_rng(3), tmp_path_factory.mktemp("log") / "log.jsonl"
+    random = np.random.default_rng(3)
     rates = random.choice([0.05, 0.5, 0.95], PROMPTS)
     rows = []
     for step in range(STEPS):
@@ -44,8 +48,7 @@ def path(tmp_path_factory):
                 answer = str(random.choice(3, p=[0.8, 0.15, 0.05])) if correct else "no"
                 rows.append({"step": step, "prompt": f"p{prompt}", REWARD: float(correct), "answer": answer,
                              "log_probability": -3.0 - random.random()})  # fmt: skip
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(tmp_path_factory.mktemp("log"), rows)
 
 
 @pytest.fixture
@@ -114,14 +117,13 @@ def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
 
 @pytest.mark.usefixtures("quick")
 def test_of_the_largest_numbers_that_are_read_none_overflows_and_no_estimate_is_nan(capsys, tmp_path):
-    path, out, random = tmp_path / "log.jsonl", tmp_path / "out.json", np.random.default_rng(0)
+    out, random = tmp_path / "out.json", np.random.default_rng(0)
     names = ("math_reward", "format_reward", "advantage", "entropy")
     rows = [dict(zip(names, random.choice([LARGEST, 1.0, -LARGEST], 4).tolist(), strict=True)) for _ in range(96)]
     lines = [
         {"step": n // 24, "prompt": f"p{n // 8 % 3}", "completion": f"{n % 3}", **row} for n, row in enumerate(rows)
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run(capsys, path, "--threshold", 0, "--json", out)  # pytest turns a warning into an error
+    run(capsys, write_rows(tmp_path, lines), "--threshold", 0, "--json", out)  # pytest turns a warning into an error
     json.loads(out.read_text(), parse_constant=pytest.fail)
 
 
@@ -183,23 +185,56 @@ def test_a_change_and_hard_and_easy_prompts_are_told(first, last, answers, quick
     assert change.low < last - first < change.high
 
 
+def between(value, low, high):
+    return IntervalEstimate("share", value, low, high, 0.9, "made")
+
+
+def sentence(tmp_path, question, **estimates):
+    reading = read_log([write_rows(tmp_path, [{"prompt": "p", "reward": reward} for reward in (0, 1)])])
+    return question(reading, Diagnosis(**dict.fromkeys(Diagnosis._fields) | estimates)).sentence
+
+
+@pytest.mark.parametrize(
+    ("against", "never_drawn", "verdict"),
+    [
+        (between(0, 0, 0.19), between(0, 0, 0.19), "Whether solutions are lost from sight is open"),
+        (between(0, 0, 0.09), between(0, 0, 0.03), "Few solutions are lost"),
+        (between(0, 0, 0.09), between(0.8, 0.7, 0.9), "Some solutions are lost"),
+        (between(0.3, 0.2, 0.4), between(0, 0, 0.03), "Some solutions are lost"),
+        (between(0.8, 0.7, 0.9), between(0.8, 0.7, 0.9), "Solutions are lost from sight, and larger groups"),
+    ],
+)
+def test_solutions_are_lost_where_the_intervals_say_so(tmp_path, against, never_drawn, verdict):
+    window = SimpleNamespace(share=never_drawn, distinct=3)
+    unseen = SimpleNamespace(windows=[window], typical=SimpleNamespace(against=[against], group_sizes=[8]))
+    groups = SimpleNamespace(observed=SimpleNamespace(group_size=8))
+    assert sentence(tmp_path, are_solutions_lost, unseen=unseen, groups=groups).startswith(verdict)
+
+
+@pytest.mark.parametrize(
+    ("shares", "verdict"),
+    [
+        ([between(0.2, 0.1, 0.3), between(0.7, 0.6, 0.8), between(0.1, 0, 0.2)], "The update listens most to prompts"),
+        ([between(0.3, 0, 1), between(0.4, 0, 1), between(0.3, 0, 1)], "Whom the update listens to is open"),
+    ],
+)
+def test_whom_the_update_listens_to_is_open_where_intervals_overlap(tmp_path, shares, verdict):
+    groups = SimpleNamespace(gradient_masses=[SimpleNamespace(of_prompts=shares, estimator="grpo")])
+    assert sentence(tmp_path, who_is_heard, groups=groups).startswith(verdict)
+
+
 # All estimates at once; test_diagnose_fuzz.py has logs of one prompt, all right or wrong, and of uneven groups
 
 
-def test_a_log_of_one_rollout_a_prompt_is_diagnosed_alike_every_time(quick):
-    one_each = plain([0, 1, 1, 0, 1], 1)
+def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more_and_the_same_every_time(quick, tmp_path, capsys):
+    path = write_rows(tmp_path, [{"prompt": f"p{at}", "reward": reward} for at, reward in enumerate((0, 1, 1, 0))])
+    one_each = read_log([path]).log
     result = as_json(quick(one_each))
     assert result == as_json(quick(one_each))
     assert result["unseen"] is result["groups"] is result["recommendation"] is None
     assert result["pass_at_k"]["k"] == [1]
     for reason in ("only pass@1 can be said", "no answers", "one step"):
         assert any(reason in line for line in result["untold"])
-
-
-def test_one_rollout_a_prompt_tells_pass_at_1_and_no_more(tmp_path, capsys):
-    path = tmp_path / "validation.jsonl"
-    rows = [{"prompt": "a", "completion": "1", "reward": 1}, {"prompt": "b", "completion": "2", "reward": 0}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = run(capsys, path, "--html", tmp_path / "page.html")
     assert "One rollout a prompt: only pass@1 can be said, 0.5 [" in " ".join(text.split())
     assert "group" not in text.partition("\nlog ")[0]

@@ -23,14 +23,12 @@ def subsets(counts, k):
     return sum(shares) / len(shares)
 
 
-def write(path, counts, name="p", step=0):
+def write(path, counts, step=0):
     """Correct rollouts and rollouts of each prompt."""
-    rows = [
-        {"step": step, "prompt": f"{'the same beginning ' * 9}{name}{prompt}", "reward": int(rollout < correct)}
-        for prompt, (correct, size) in enumerate(counts) for rollout in range(size)
-    ]  # fmt: skip
     with path.open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+        for prompt, (correct, size) in enumerate(counts):
+            row = {"step": step, "prompt": f"{'the same beginning ' * 9}p{prompt}"}
+            file.writelines(json.dumps(row | {"reward": int(rollout < correct)}) + "\n" for rollout in range(size))
     return path
 
 

@@ -1,11 +1,11 @@
 """Answers about signal, trainer and several rewards are right on logs that are made, and whose truth is known."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from diagnose_logs import plain
+from log_files import write_rows
 
 from simlab.diagnose import batches, components, signal, trainer_check
 from simlab.diagnose.dead_groups import dead_share, observe_groups
@@ -17,10 +17,8 @@ from simlab.diagnose.summary import describe_log
 LEVEL = 0.9
 
 
-def reading_of(tmp_path, rows):
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_log([path])
+def reading_of(tmp_path, rows, **options):
+    return read_log([write_rows(tmp_path, rows)], **options)
 
 
 def diagnosis_of(reading):
@@ -38,8 +36,8 @@ def diagnosis_of(reading):
     return Diagnosis(**dict.fromkeys(Diagnosis._fields) | vars(read))
 
 
-def answer(tmp_path, rows, question=signal.is_the_loss_broken):
-    reading = reading_of(tmp_path, rows)
+def answer(tmp_path, rows, question=signal.is_the_loss_broken, **options):
+    reading = reading_of(tmp_path, rows, **options)
     result = question(reading, diagnosis_of(reading))
     assert result is None or len(result.sentence.split()) <= 40, result.sentence
     return result
@@ -62,18 +60,20 @@ def drawn(rates, group_size, seed, visits=1):
     return [(random.random(group_size) < rate).astype(int).tolist() for _ in range(visits) for rate in rates]
 
 
-def test_all_wrong_is_told_with_the_first_thing_to_check(tmp_path):
-    result = answer(tmp_path, groups_of_rewards([[0] * 4] * 9 + [[0] * 4], truth="1"))
-    assert result.concern == 1
-    assert result.sentence.startswith(
-        "Yes, nothing is learned: all 10 groups have equal rewards, and no rollout is right"
-    )
-    assert "verifier" in result.sentence
-
-
-def test_all_right_is_no_fault(tmp_path):
-    result = answer(tmp_path, groups_of_rewards([[1] * 4] * 10))
-    assert result.sentence.startswith("Nothing is left to learn: all 10 groups")
+@pytest.mark.parametrize(
+    ("group", "start", "words", "concern"),
+    [
+        ([0] * 4, "Yes, nothing is learned: all 20 groups have equal rewards, and no rollout is right", "verifier", 1),
+        ([1] * 4, "Nothing is left to learn: all 20 groups", "harder prompts", 1),
+        ([0, 1], "Not broken: 0%", "sum to 0", signal.CALM),
+    ],
+)
+def test_groups_that_are_all_alike_are_told_with_what_to_do(tmp_path, group, start, words, concern):
+    result = answer(tmp_path, groups_of_rewards([group] * 20))
+    assert result.sentence.startswith(start)
+    assert words in result.sentence
+    assert result.concern == concern
+    assert (dict(result.rows)["groups without signal"].high < 0.1) == (group == [0, 1])
 
 
 def test_share_without_signal_is_counted_and_its_interval_holds_the_truth(tmp_path):
@@ -98,10 +98,7 @@ def test_larger_groups_are_named_where_they_help(tmp_path):
 
 def test_graded_rewards_below_the_threshold_have_signal(tmp_path):
     rows = groups_of_rewards([[0.05, 0.05, 0.1, 0.15]] * 8 + [[0.1, 0.2, 1, 1]] * 8)
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    reading = read_log([path], threshold=1)
-    result = signal.is_the_loss_broken(reading, diagnosis_of(reading))
+    result = answer(tmp_path, rows, threshold=1)
     assert result.concern == signal.CALM
     assert dict(result.rows)["groups without signal"].value == 0
     assert dict(result.rows)["all wrong or all right, but graded"].value == 0.5
@@ -133,16 +130,10 @@ def test_sums_that_differ_by_rounding_have_no_signal(tmp_path):
     assert groups.cancel.all()
 
 
-def test_a_log_whose_groups_all_teach_is_calm(tmp_path):
-    result = answer(tmp_path, groups_of_rewards([[0, 1]] * 20))
-    assert result.concern == signal.CALM
-    assert "sum to 0" in result.sentence
-    assert dict(result.rows)["groups without signal"].high < 0.1
-
-
 def test_groups_of_one_rollout_have_no_answer(tmp_path):
     assert answer(tmp_path, groups_of_rewards([[0], [1], [1]])) is None
-    assert answer(tmp_path, groups_of_rewards([[0], [1], [1]]), signal.were_prompts_filtered) is None
+    for groups in ([[0], [1], [1]], [[0, 0], [0, 1]]):  # nor has a log with dead groups been filtered
+        assert answer(tmp_path, groups_of_rewards(groups), signal.were_prompts_filtered) is None
 
 
 # Filter
@@ -166,10 +157,6 @@ def test_a_log_without_dead_groups_by_chance_is_not_called_filtered(tmp_path):
     groups = [group for group in drawn([0.5] * 60, 8, seed=1) if 0 < sum(group) < 8]
     result = answer(tmp_path, groups_of_rewards(groups), signal.were_prompts_filtered)
     assert result.sentence.startswith("It cannot be told")
-
-
-def test_a_log_with_dead_groups_is_not_filtered(tmp_path):
-    assert answer(tmp_path, groups_of_rewards([[0, 0], [0, 1]]), signal.were_prompts_filtered) is None
 
 
 @pytest.mark.slow
@@ -200,16 +187,15 @@ def by_hand(groups, ddof, eps):
 
 def checked(tmp_path, groups, advantages):
     rows = [
-        {"step": 0, "prompt": f"p{prompt}", "reward": float(reward), "advantage": float(advantage)}
+        {"step": 0, "prompt": f"p{prompt}", "reward": float(reward), "advantage": float(advantage),
+         "correct": bool(reward > 0)}
         for prompt, pair in enumerate(zip(groups, advantages, strict=True))
         for reward, advantage in zip(*pair, strict=True)
-    ]
+    ]  # fmt: skip
     return answer(tmp_path, rows, trainer_check.does_the_trainer_agree)
 
 
 GROUPS = drawn([0.1, 0.3, 0.5, 0.7, 0.9, 0.0], 8, seed=4, visits=2)
-
-
 WHOLE = np.array(GROUPS, float)
 MEANS = WHOLE.mean(axis=1, keepdims=True)
 LOGGED = {
@@ -258,12 +244,7 @@ def test_a_leave_one_out_std_of_rounding_residue_is_broken(tmp_path):
 def test_a_critics_advantages_of_large_rewards_are_no_residue(tmp_path, groups):
     random = np.random.default_rng(0)
     logged = [[reward * random.uniform(0.7, 1.3) - 40 for reward in group] for group in groups]
-    rows = [
-        {"prompt": f"p{prompt}", "reward": reward, "advantage": advantage, "correct": reward > 0}
-        for prompt, (rewards, advantages) in enumerate(zip(groups, logged, strict=True))
-        for reward, advantage in zip(rewards, advantages, strict=True)
-    ]
-    assert not answer(tmp_path, rows, trainer_check.does_the_trainer_agree).sentence.startswith("Broken")
+    assert not checked(tmp_path, groups, logged).sentence.startswith("Broken")
 
 
 def test_rows_that_were_changed_later_stand_out(tmp_path):

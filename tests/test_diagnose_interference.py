@@ -164,17 +164,15 @@ def measured(random, step, prompts, group):
     return record._replace(rollouts=np.full(prompts, group), solve_rate=correct.mean(axis=1), interference=interference)
 
 
-def test_a_prompt_that_is_surely_helped_is_not_in_danger(reading):
-    finding = told(reading, planted(lost=0, harmful=0))
-    assert finding.sentence.startswith("No prompt is surely pushed down by others, and 100% are surely pushed up.")
-
-
-# Too little data
-
-
-def test_few_measurements_do_not_tell_what_pass_at_k_loses(reading):
-    finding = told(reading, planted(steps=2))
-    assert "What pass@16 loses is not told by fewer than 3 measurements." in finding.sentence
+@pytest.mark.parametrize(
+    ("planting", "words"),
+    [
+        ({"lost": 0, "harmful": 0}, "No prompt is surely pushed down by others, and 100% are surely pushed up."),
+        ({"steps": 2}, "What pass@16 loses is not told by fewer than 3 measurements."),
+    ],
+)
+def test_prompts_that_are_helped_are_in_no_danger_and_few_measurements_tell_no_loss(reading, planting, words):
+    assert words in told(reading, planted(**planting)).sentence
 
 
 def test_prompts_all_right_or_all_wrong_tell_nothing(reading):

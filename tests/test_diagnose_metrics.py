@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from log_files import write_rows
 
 from simlab.cli import main
 from simlab.diagnose.change import FEWEST, find_change
@@ -66,8 +67,8 @@ def logged(count=60):
 
 
 def test_what_precedes_a_collapse_is_said_first_drawn_and_written(tmp_path, capsys):
-    path, page, table = tmp_path / "trainer_state.json", tmp_path / "report.html", tmp_path / "report.json"
-    path.write_text(json.dumps({"global_step": 60, "log_history": logged()}))
+    path = write_rows(tmp_path, [{"global_step": 60, "log_history": logged()}], "trainer_state.json")
+    page, table = tmp_path / "report.html", tmp_path / "report.json"
     assert main(["diagnose", str(path), "--html", str(page), "--json", str(table)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -91,9 +92,7 @@ def test_a_quiet_run_is_not_warned_of():
 
 def test_a_run_whose_groups_have_no_signal_is_told_so_first_and_not_reassured(tmp_path, capsys):
     rows = [{"step": step, "loss": 0.0, "reward": 0.0, "frac_reward_zero_std": 1.0} for step in range(1, 21)]
-    path = tmp_path / "trainer_state.json"
-    path.write_text(json.dumps({"log_history": rows}))
-    assert main(["diagnose", str(path)]) == 0
+    assert main(["diagnose", str(write_rows(tmp_path, [{"log_history": rows}], "trainer_state.json"))]) == 0
     printed = capsys.readouterr().out
     assert "1. 100% of the last groups teach nothing, 100% of the first: run the verifier" in printed
     assert "no fault" not in printed

@@ -182,34 +182,6 @@ def test_a_difficulty_weight_learns_from_harder_prompts():
     assert gradient_of_groups(now, "easy_power", 8, -1).low > gradient_of_groups(now, "grpo", 8, -1).high
 
 
-def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
-    right, size = [0, 1, 3, 4], 4
-    drawn = plain(right, size)
-    pass_at_k = solve_rates.estimate_pass_at_k(fit_population(drawn, LEVEL))
-    assert pass_at_k.k == (1, 2, 4)
-    for k, estimate in zip(pass_at_k.k, pass_at_k.carried, strict=True):
-        shares = []
-        for count in right:
-            subsets = list(itertools.combinations([True] * count + [False] * (size - count), k))
-            shares.append(sum(any(subset) for subset in subsets) / len(subsets))
-        assert estimate.value == pytest.approx(np.mean(shares))
-        assert estimate.low <= estimate.value <= estimate.high
-
-
-@pytest.mark.parametrize(
-    ("right", "size"), [([4] * 6, 4), ([0, 0, 1, 1], 2), ([1, 0], 1), ([5, 0, 2, 1], [32, 1, 3, 2])]
-)
-def test_pass_at_k_does_not_fall(right, size):
-    now = fit_population(plain(right, size), LEVEL)
-    curves = solve_rates.estimate_pass_at_k(now)
-    for end in ("value", "low", "high"):
-        curve = [getattr(estimate, end) for estimate in (*curves.carried, *curves.beyond)]
-        assert curve == sorted(curve)
-    rate = solve_rates.mean_solve_rate(now)
-    assert (rate.value, rate.low, rate.high) == (curves.carried[0].value, curves.carried[0].low, curves.carried[0].high)
-    assert rate.value == pytest.approx(np.mean(np.array(right) / size))
-
-
 def test_a_group_that_was_cut_short_leaves_the_others_their_pass_at_k():
     """Seven groups of 8 and one of 1: the curve goes on to 8, and the value is near that of the seven."""
     right = [0, 1, 2, 4, 0, 8, 3]

@@ -26,6 +26,7 @@ from log_files import (
     solutions_of,
     write_csv,
     write_jsonl,
+    write_rows,
     write_trl,
     write_verl,
 )
@@ -202,11 +203,8 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
 
 def test_a_part_that_cannot_be_read_in_one_row_leaves_that_row_out(tmp_path):
     rollout = {"prompt": "p", "completion": "c", "reward": 0.0, "format": 0.5, "advantage": 0.0}
-    path = tmp_path / "log.jsonl"
-    path.write_text(
-        "".join(json.dumps(rollout | cells) + "\n" for cells in ({"format": math.inf}, {}, {"reward": 1.0}))
-    )
-    log = read_log([path]).log
+    rows = [rollout | cells for cells in ({"format": math.inf}, {}, {"reward": 1.0})]
+    log = read_log([write_rows(tmp_path, rows)]).log
     assert (log.group_size.tolist(), log.refused.count) == ([2], 1)
 
 
@@ -217,22 +215,19 @@ def test_a_reward_that_never_varies_is_the_answer(tmp_path):
 
 
 def test_rows_without_a_reward_are_warned_of(tmp_path):
-    path = tmp_path / "log.jsonl"
     rows = [{"prompt": "p", "reward": reward} for reward in (0, 1, float("nan"), 1)]
-    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    reading = read_log([path])
+    reading = read_log([write_rows(tmp_path, rows)])
     assert reading.warnings == ("1 of 4 rows have no reward, and are left out: is it missing or NaN?",)
     assert contents_json(reading)["log_probabilities"] == 0
 
 
 def test_the_prompt_of_an_evaluation_is_its_text_and_not_the_index_of_its_template(tmp_path):
-    path = tmp_path / "results.json"
     results = [
         {"promptIdx": 0, "testIdx": test, "prompt": {"raw": f"p{test}", "label": "l"}, "response": {"output": "x"},
          "success": success, "score": float(success)}
         for test in range(3) for success in (True, False)
     ]  # fmt: skip
-    path.write_text(json.dumps({"evalId": "e", "results": {"version": 3, "results": results}}))
+    path = write_rows(tmp_path, [{"evalId": "e", "results": {"version": 3, "results": results}}], "results.json")
     assert read_log([path]).log.group_size.tolist() == [2, 2, 2]
 
 
@@ -318,8 +313,8 @@ def test_the_rollouts_that_a_run_keeps_are_read_and_their_solutions_say_which_ar
         {"text": "7", "reward": 0.2, "solution": None, "logp": [-3.0]},
     ]
     lines = [{"step": step, "groups": [{"prompt": "3:", "rollouts": rollouts}]} for step in (1, 2)]
-    (folder / "rollouts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for path in (tmp_path / "run", folder.parent, folder, folder / "rollouts.jsonl"):
+    file = write_rows(folder, lines, "rollouts.jsonl")
+    for path in (tmp_path / "run", folder.parent, folder, file):
         reading = read_log([path])
         log, rollouts = reading.log, reading.rollouts
         assert log.format == "simlab"
@@ -429,15 +424,10 @@ def test_columns_are_those_of_many_rows_and_not_of_the_first(tmp_path):
     assert log.refused.first == [f"{path}:1: step is None; allowed: a number from -1e+50 to 1e+50"]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"p,1,3,4", "4 fields"),
-        (b"p,1", "2 fields"),
-        (b'"p"x,1,3', "','"),
-        (b",1,3", "prompt is ''"),
-    ],
-)
+BAD_ROWS = [(b"p,1,3,4", "4 fields"), (b"p,1", "2 fields"), (b'"p"x,1,3', "','"), (b",1,3", "prompt is ''")]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD_ROWS)
 def test_a_bad_row_of_a_table_is_left_out_and_named(line, reason, tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(b"\n".join([b"\xef\xbb\xbfprompt,reward,step", b"p,1,3", line, b"", b'"p",1,3\r', b"p,0,3"]))
@@ -508,13 +498,8 @@ def test_every_column_of_a_layout_is_found(tmp_path):
 
 def test_the_line_of_columns_says_what_was_guessed(tmp_path):
     reading = columns_of("twice_nested", tmp_path)
-    for words in (
-        "`reward.total` as reward",
-        "`prompt.messages` as prompt",
-        "`response.text` as completion",
-        "--columns",
-    ):
-        assert words in reading.guessed
+    columns = ("`reward.total` as reward", "`prompt.messages` as prompt", "`response.text` as completion")
+    assert all(words in reading.guessed for words in (*columns, "--columns"))
     assert reading.columns.of["step"] == "step"
     again = read_log([tmp_path], columns={"reward": "reward.correct"})
     assert again.mean_reward == pytest.approx(np.mean([r["right"] for r in log_layouts.RUN]))
@@ -541,29 +526,18 @@ def test_a_step_that_cannot_be_read_is_warned_of(step, tmp_path):
     assert reading.warnings[0].startswith(f"all rows of a prompt are one group, since step is {step!r}; allowed:")
 
 
-PAIRS = [
-    (-1, 1),
-    (0, 1),
-    ("-1", "1.0"),
-    ("FALSE", "True"),
-    ("failed: x", "passed"),
-    (False, True),
-    (-0.5, 2),
-    (-1, 0, 1),
-]
+WORDS = [("-1", "1.0"), ("FALSE", "True"), ("failed: x", "passed")]
 
 
-@pytest.mark.parametrize("values", PAIRS)
+@pytest.mark.parametrize("values", [(-1, 1), (0, 1), (False, True), (-0.5, 2), (-1, 0, 1), *WORDS])
 def test_rewards_that_a_person_would_read_need_no_threshold(values, tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"prompt": "p", "reward": value}) + "\n" for value in values))
+    path = write_rows(tmp_path, [{"prompt": "p", "reward": value} for value in values])
     assert read_log([path]).log.correct == [1]
 
 
 @pytest.mark.parametrize(("key", "other"), [("7", 7), (True, "true"), (3, 3.0)])
 def test_ids_of_prompts_may_be_of_any_kind(key, other, tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps({"prompt": value, "reward": 1}) + "\n" for value in (key, other, "p")))
+    path = write_rows(tmp_path, [{"prompt": value, "reward": 1} for value in (key, other, "p")])
     assert sorted(read_log([path]).log.group_size) == [1, 2]
 
 
@@ -591,11 +565,8 @@ def test_what_a_file_holds_is_told_by_its_bytes(kind, tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(content)
     reading = read_log([path])
-    assert (list(reading.log.group_size), list(reading.log.correct), reading.log.prompts) == (
-        [4, 4],
-        [2, 2],
-        ("ä", "b"),
-    )
+    log = reading.log
+    assert (list(log.group_size), list(log.correct), log.prompts) == ([4, 4], [2, 2], ("ä", "b"))
     assert note in "; ".join(reading.notes)
 
 
@@ -622,13 +593,8 @@ def field(number, content):
 def event(step, tag, value, as_tensor=False):
     packed = struct.pack("<f", value)
     number = field(8, varint(1 << 3) + varint(1) + field(5, packed)) if as_tensor else varint(2 << 3 | 5) + packed
-    content = (
-        varint(1 << 3 | 1)
-        + bytes(8)
-        + varint(2 << 3)
-        + varint(step)
-        + field(5, field(1, field(1, tag.encode()) + number))
-    )
+    summary = field(5, field(1, field(1, tag.encode()) + number))
+    content = varint(1 << 3 | 1) + bytes(8) + varint(2 << 3) + varint(step) + summary
     return struct.pack("<Q", len(content)) + bytes(4) + content + bytes(4)
 
 
@@ -669,9 +635,9 @@ def test_metrics_are_recognised_and_read_as_a_table(name, tmp_path, capsys):
 def test_metrics_beside_rollouts_are_left_out_and_shares_of_groups_are_joined(tmp_path):
     folder = log_layouts.write("workers", tmp_path)
     lines = [{"step": s, "env/all/reward/total": 0.5, "solved_none": 0.25, "solved_all": 0.5} for s in STEPS]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    path = write_rows(folder, lines, "metrics.jsonl")
     assert "files of metrics beside the rollouts, left out: 1" in read_log([folder]).notes
-    assert read_logs([folder / "metrics.jsonl"]).values["no_signal"].tolist() == [0.75] * 3
+    assert read_logs([path]).values["no_signal"].tolist() == [0.75] * 3
 
 
 # Doubtful logs
@@ -694,13 +660,8 @@ def test_a_log_of_which_most_rows_are_refused_says_so_first_and_fails(tmp_path, 
         ({"prompt": "p", "reward": None}, "all of them lack a reward"),
     ],
 )
-def test_what_cannot_be_told_is_asked_in_one_line(record, words, tmp_path, capsys):
-    path = tmp_path / "log.jsonl"
-    path.write_text(json.dumps(record) + "\n")
-    assert main(["diagnose", str(path)]) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
+def test_what_cannot_be_told_is_asked_in_one_line(record, words, tmp_path):
+    assert words in refusal(read_log, [write_rows(tmp_path, [record])])
 
 
 @pytest.mark.parametrize("start", ['{"prompt": "', '[{"prompt": "', "prompt,reward\n"])
@@ -737,10 +698,18 @@ def test_an_archive_packed_by_zstd_as_inspect_writes_it_is_read(tmp_path):
     assert (log.group_size.tolist(), log.correct.tolist()) == ([4], [2])
 
 
+def test_a_long_file_without_rewards_beside_a_log_is_left_out_and_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("simlab.diagnose.reading.LOOKED_AT", 4)
+    other = write_rows(tmp_path, [{"prompt": "p", "note": "x"}] * 9, "a.jsonl")
+    log = read_log([write_rows(tmp_path, [row(1, "p", 1.0)] * 9, "b.jsonl"), other]).log
+    assert (log.group_size.tolist(), log.refused.count) == ([9], 1)
+    assert log.refused.first[0].startswith(f"{other}: no column is known as the reward")
+
+
 def test_the_summary_that_an_evaluation_writes_beside_its_samples_is_left_out_with_a_note(tmp_path):
     rows = [{"doc_id": q, "arguments": {"arg_0": f"{q}+1?"}, "resps": [["1"]], "exact_match": q % 2} for q in range(4)]
-    (tmp_path / "samples_add.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (tmp_path / "results.json").write_text(json.dumps({"results": {"add": {"alias": "add"}}, "date": 1.5}))
+    write_rows(tmp_path, rows, "samples_add.jsonl")
+    write_rows(tmp_path, [{"results": {"add": {"alias": "add"}}, "date": 1.5}], "results.json")
     reading = read_log([tmp_path])
     assert (len(reading.log.prompt), reading.log.refused.count) == (4, 0)
     assert "a file of one record without rollouts is left out: results.json" in reading.notes

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
 from simlab.diagnose.estimate import IntervalEstimate, difference
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import Log
 from simlab.diagnose.means import in_common
 from simlab.diagnose.reading import Reading
@@ -147,10 +146,8 @@ def _short(number: float, sign: str = "") -> str:
     return f"{number:{sign}.3f}".replace("0.", ".", 1) if abs(number) < 0.9995 else f"{number:{sign}.3f}"
 
 
-def _rows(compared: Comparison, names: Sequence[str]) -> tuple[tuple[str, IntervalEstimate | str], ...]:
+def _rows(compared: Comparison, names: Sequence[str]) -> Rows:
     pairs = [(name, curve) for name, curve in zip(names, compared.curves, strict=True) if curve]
-    rows: list[tuple[str, IntervalEstimate | str]] = [
-        (f"pass@{compared.k[end]}, {name}", curve[end]) for end in compared.ends for name, curve in pairs
-    ]
-    rows += [(change.name, change) for change in compared.change]
-    return (*rows, ("prompts", compared.prompts))
+    values = [(f"pass@{compared.k[end]}, {name}", curve[end]) for end in compared.ends for name, curve in pairs]
+    changes = [(change.name, change) for change in compared.change]
+    return (*values, *changes, ("prompts", compared.prompts))

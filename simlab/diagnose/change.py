@@ -6,9 +6,9 @@ least sum of squares. Noise that is drawn anew from the fitted autoregression sa
 change explains (the p-value), and by how much the sum of squares at the true start exceeds the least (the interval).
 """
 
-import dataclasses
 import functools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,7 @@ SURE = 0.01  # a p-value below it is a change: a log has a dozen metrics
 CORRELATIONS = np.arange(0, 1, 0.1)  # of neighbouring points of noise
 
 
-@dataclasses.dataclass(frozen=True)
-class Shift:
+class Shift(NamedTuple):
     """A change of a series.
 
     Attributes:
@@ -42,7 +41,7 @@ class Shift:
     p_value: float
 
 
-def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, seed: int = 0) -> Shift | None:
+def find_change(step: np.ndarray, values: np.ndarray) -> Shift | None:
     """Find the change of a series, (S,) each; None where noise alone may have made it."""
     logged = np.isfinite(values)
     if logged.sum() < FEWEST or np.ptp(values[logged]) == 0:
@@ -55,23 +54,16 @@ def find_change(step: np.ndarray, values: np.ndarray, *, level: float = LEVEL, s
     best = int(np.argmax(gains))
     size = shapes[best] @ centred
     residual = centred - size * shapes[best]
-    noise = _draw(residual, np.random.default_rng(seed))
+    noise = _draw(residual, np.random.default_rng(0))
     p_value = (1 + int((((noise @ shapes.T) ** 2).max(axis=1) >= gains[best]).sum())) / (1 + DRAWS)
     if p_value > SURE:
         return None
     again = ((noise + size * shapes[best]) @ shapes.T) ** 2
-    inside = gains >= gains[best] - np.quantile(again.max(axis=1) - again[:, best], level)
+    inside = gains >= gains[best] - np.quantile(again.max(axis=1) - again[:, best], LEVEL)
     fit = series.mean() + size * shapes[best]
     low, high = parts[max(starts[inside].min() - 1, 0)][0, 0], parts[starts[inside].max()][0, -1]
-    return Shift(
-        bool(widths[best] == WIDTHS[0]),
-        float(time[starts[best]]),
-        float(low),
-        float(high),
-        float(fit[0]),
-        float(fit[-1]),
-        p_value,
-    )
+    is_sudden, began = bool(widths[best] == WIDTHS[0]), float(time[starts[best]])
+    return Shift(is_sudden, began, float(low), float(high), float(fit[0]), float(fit[-1]), p_value)
 
 
 @functools.cache

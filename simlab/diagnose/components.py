@@ -1,14 +1,13 @@
 """Answer which of several rewards a run learns from: what each drives, which never vary, and which pull apart."""
 
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from simlab.diagnose.batches import Table, recompute, step_batches
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import (
     IntervalEstimate,
     jackknife,
@@ -19,7 +18,6 @@ from simlab.diagnose.estimate import (
     share,
     shown,
 )
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.diagnose.solve_rates import share_over_prompts
 from simlab.estimators import advantages
@@ -32,41 +30,26 @@ MOST_PAIRED = 6  # parts, of the largest variance, whose correlations are estima
 SCALE = {"ddof": 1, "eps": 1e-4}  # of GRPO and GDPO in TRL
 
 
-class PartSums(NamedTuple):
-    """Sums over the rollouts of each prompt, for C weighted parts of the reward, each centred in its group.
-
-    Attributes:
-        products: of each pair of parts, (prompts, C, C).
-        driven: of a part and the advantage, (prompts, C).
-        decoupled: the same under GDPO.
-        turned, compared: rollouts whose advantage GDPO gives the other sign, and those in which both have one.
-    """
-
-    products: Float[np.ndarray, "P C C"]
-    driven: Float[np.ndarray, "P C"]
-    decoupled: Float[np.ndarray, "P C"]
-    turned: Float[np.ndarray, " P"]
-    compared: Float[np.ndarray, " P"]
-
-
 def which_reward_leads(reading: Reading, result: Diagnosis) -> Finding | None:
     """Say how much of the advantage each part of the reward drives; None where parts make up no reward."""
     weights, first = reward_weights(reading), result.solve_rates.windows[-1].first
     if not weights:
         return None
-    sums = part_sums(reading.rollouts, weights, first)
+    products, *driving, turned_signs, compared = _sum_parts(reading.rollouts, weights, first)
     names = [name.rpartition(".")[2] for name in weights]
-    spread = np.sqrt(np.einsum("pcc->c", sums.products))
+    spread = np.sqrt(np.einsum("pcc->c", products))
     varying = [index for index in np.argsort(-spread).tolist() if spread[index] > EXACT * spread.max()]
     idle = [names[index] for index in range(len(names)) if index not in varying]
-    idle += _constant(reading.rollouts, reading.rollouts.components.keys() - weights.keys(), first)
-    if len(varying) + len(idle) < 2 or sums.driven.sum() <= 0:
+    late = reading.rollouts.step >= first
+    scores = {name: values[late] for name, values in reading.rollouts.components.items() if name not in weights}
+    idle += [name.rpartition(".")[2] for name in sorted(scores) if np.ptp(np.nan_to_num(scores[name])) == 0]
+    if len(varying) + len(idle) < 2 or driving[0].sum() <= 0:
         return None
     driven, decoupled = (
         {names[i]: jackknife(names[i], table[:, i], table.sum(axis=1), result.level) for i in varying}
-        for table in (sums.driven, sums.decoupled)
+        for table in driving
     )
-    pulls = correlations(sums.products, names, varying[:MOST_PAIRED], result.level)
+    pulls = _correlations(products, names, varying[:MOST_PAIRED], result.level)
     order = sorted(driven, key=lambda name: -driven[name].value)
     leader, others = order[0], order[1:NAMED]
     how_much = share(driven[leader]) if others else "all"
@@ -75,19 +58,13 @@ def which_reward_leads(reading: Reading, result: Diagnosis) -> Finding | None:
     trouble, concern = _trouble(pulls, idle)
     rows: list[tuple[str, IntervalEstimate | str]] = [(f"driven by {name}", driven[name]) for name in order]
     if len(varying) > 1:
-        turned = share_over_prompts("signs that GDPO would turn", sums.turned, sums.compared.astype(int), result.level)
+        turned = share_over_prompts("signs that GDPO would turn", turned_signs, compared.astype(int), result.level)
         trouble += f" GDPO would give {leader} {percent(decoupled[leader].value)} and turn"
         trouble += f" {percent(turned.value)} of the signs."
         rows += [*((f"by {name} under GDPO", decoupled[name]) for name in order), (turned.name, turned)]
     rows += [(f"correlation of {pull.name}", pull) for pull in pulls]
     rows += [(name, "never varies in a group") for name in idle]
     return Finding(QUESTION, sentence + trouble, concern, tuple(rows))
-
-
-def _constant(rollouts: LoggedRollouts, names: Iterable[str], first_step: int) -> list[str]:
-    late = rollouts.step >= first_step
-    constant = [name for name in sorted(names) if np.ptp(np.nan_to_num(rollouts.components[name][late])) == 0]
-    return [name.rpartition(".")[2] for name in constant]
 
 
 def _trouble(pulls: list[IntervalEstimate], idle: list[str]) -> tuple[str, float]:
@@ -100,8 +77,12 @@ def _trouble(pulls: list[IntervalEstimate], idle: list[str]) -> tuple[str, float
     return "", 0.15
 
 
-def part_sums(rollouts: LoggedRollouts, weights: Mapping[str, float], first_step: int) -> PartSums:
-    """Return the sums from a step on; the advantage is the logged one, or else GRPO's."""
+def _sum_parts(rollouts: LoggedRollouts, weights: Mapping[str, float], first_step: int) -> tuple[np.ndarray, ...]:
+    """Return sums over the rollouts of each of P prompts, from a step on, for C weighted parts centred in their groups.
+
+    These are the products of each pair of parts, (P, C, C); of a part and the advantage, the logged one or else GRPO's,
+    (P, C), and the same under GDPO; how many advantages GDPO gives the other sign, and of how many both have one, (P,).
+    """
     prompts, index = np.unique(rollouts.prompt, return_inverse=True)
     count = len(weights)
     columns = np.zeros((len(prompts), count * count + 2 * count + 2))
@@ -123,10 +104,10 @@ def part_sums(rollouts: LoggedRollouts, weights: Mapping[str, float], first_step
         ]
         np.add.at(columns, of, np.concatenate(sums, axis=1))
     products, driven, decoupled, turned, both = np.split(columns, np.cumsum([count**2, count, count, 1]), axis=1)
-    return PartSums(products.reshape(-1, count, count), driven, decoupled, turned[:, 0], both[:, 0])
+    return products.reshape(-1, count, count), driven, decoupled, turned[:, 0], both[:, 0]
 
 
-def correlations(
+def _correlations(
     products: Float[np.ndarray, "P C C"], names: list[str], parts: list[int], level: float
 ) -> list[IntervalEstimate]:
     """Return the correlation within groups of each pair of parts, with a bootstrap over prompts."""

@@ -81,12 +81,8 @@ def estimate_groups(
 ) -> GroupEstimates:
     """Estimate dead groups of a window, and the masses of estimators: those of one group from a fresh state."""
     sizes = sorted({*SIZES, observed.group_size})
-    names = dict.fromkeys((estimator, *others))
-    return GroupEstimates(
-        observed,
-        predict_groups(now, sizes, observed.groups_per_step),
-        tuple(gradient_masses(now, name, observed.group_size) for name in names),
-    )
+    of_estimators = (gradient_masses(now, name, observed.group_size) for name in dict.fromkeys((estimator, *others)))
+    return GroupEstimates(observed, predict_groups(now, sizes, observed.groups_per_step), tuple(of_estimators))
 
 
 def observe_groups(log: Log) -> ObservedGroups:

@@ -6,15 +6,16 @@ import numpy as np
 
 from simlab.diagnose import dead_groups, recommend, solve_rates
 from simlab.diagnose.dead_groups import OTHERS, GroupEstimates, ObservedGroups
-from simlab.diagnose.estimate import LEVEL
+from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import Prediction, predict
 from simlab.diagnose.recommend import SMALLEST, Recommendation, WeightEffects
-from simlab.diagnose.solve_rates import WINDOWS, PassAtK, Population, SolveRates
+from simlab.diagnose.solve_rates import PassAtK, Population, SolveRates
 from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typical_solution
 from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
 
+Rows = tuple[tuple[str, IntervalEstimate | str], ...]  # label and value
 NO_PROBE = "the trainer recorded no probe (docs/how-to/interference.md)"
 
 
@@ -45,6 +46,22 @@ class Diagnosis(NamedTuple):
     untold: tuple[str, ...]
 
 
+class Finding(NamedTuple):
+    """The answer to one question about a log.
+
+    Attributes:
+        question: as people ask it, such as "is the loss broken?".
+        sentence: the answer in plain words: what is wrong or fine, why, what to do, how sure.
+        concern: from 0, fine, to 1, the run is broken; it orders the answers.
+        rows: each number behind the sentence, for the table.
+    """
+
+    question: str
+    sentence: str
+    concern: float
+    rows: Rows = ()
+
+
 def diagnose(
     log: Log,
     *,
@@ -52,7 +69,6 @@ def diagnose(
     others: tuple[str, ...] = OTHERS,
     rollouts: int | None = None,
     level: float = LEVEL,
-    windows: int = WINDOWS,
     holdout: float = 0.0,
     simulate: bool = False,
     seed: int = 0,
@@ -66,7 +82,6 @@ def diagnose(
         others: estimators whose gradient masses are compared with its own.
         rollouts: the budget of a step, to split into prompts x G; None for the median of the log's last window.
         level: the level of the intervals.
-        windows: windows of steps; the last is the present.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
         simulate: simulate difficulty weights on the fitted bank, which takes a minute or two.
         seed: the seed of the bootstrap.
@@ -74,8 +89,9 @@ def diagnose(
 
     Raises: InputError: for an empty log, a number outside its range, and an estimator that reads more than rewards.
     """
-    check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
-    parts = solve_rates.split_windows(log, windows)
+    check_range("level", level, 0.5, 0.999)
+    check_options(estimator, others, rollouts=rollouts, holdout=holdout, seed=seed)
+    parts = solve_rates.split_windows(log)
     last = parts[-1]
     now = solve_rates.fit_population(last, level)
     observed = dead_groups.observe_groups(last)
@@ -107,16 +123,9 @@ def diagnose(
 
 
 def check_options(
-    estimator: str = "grpo",
-    others: tuple[str, ...] = OTHERS,
-    *,
-    rollouts: int | None = None,
-    level: float = LEVEL,
-    holdout: float = 0.0,
-    seed: int = 0,
+    estimator: str, others: tuple[str, ...] = (), *, rollouts: int | None, holdout: float, seed: int
 ) -> None:
     """Check the options of ``diagnose``, before a log is read for minutes."""
-    check_range("level", level, 0.5, 0.999)
     check_whole("seed", seed, 0)
     if rollouts is not None:
         check_whole("rollouts", rollouts, SMALLEST)

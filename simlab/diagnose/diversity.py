@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import jackknife_of, quotient, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import NO_ANSWER
 from simlab.diagnose.means import POSITIVE, Ends, Means, change_of, in_common
 from simlab.diagnose.reading import LoggedRollouts, Reading
@@ -19,6 +18,7 @@ QUESTION = "do rollouts become alike?"
 NOTABLE = 0.1  # part of what there was at first that must surely be lost
 COLLAPSE = 0.3  # of what there was at first, as in the signs of a collapse that metrics are read for
 CALM, ALIKE, COLLAPSED = 0.1, 0.3, 0.75  # concerns; that wrong rollouts grow alike comes with learning
+Distinct = tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]  # prompts, and their distinct answers on average
 VERDICTS = {CALM: "Rollouts stay as different as they were", ALIKE: "Rollouts become alike", COLLAPSED: "It collapses"}
 
 
@@ -44,7 +44,7 @@ def do_rollouts_become_alike(reading: Reading, result: Diagnosis) -> Finding | N
         return None
     sentence = "; ".join(each.says.format(_say(each.ends)) for each in measures)
     concern = max(_alarm(each) for each in measures)
-    sentence = f"{VERDICTS[concern]}: {sentence}." if means.first is not None else f"{sentence.capitalize()}."
+    sentence = f"{VERDICTS[concern]}: {sentence}." if means.ends else f"{sentence.capitalize()}."
     rows = [row for each in [*measures, *entropies[1:]] for row in each.ends]
     return Finding(QUESTION, sentence, concern, tuple((row.name, row) for row in rows))
 
@@ -76,7 +76,7 @@ def _distinct(means: Means, rollouts: LoggedRollouts, level: float) -> list[Meas
     if rollouts.answer is None:
         return []
     answered = rollouts.answer != NO_ANSWER
-    windows = [answered] if means.first is None else [answered & means.first, answered & means.last]
+    windows = [answered & window for window in means.ends] or [answered]
     measures: list[Measure] = []
     for kind, of_kind in (("rollouts", answered), ("right ones", rollouts.correct)):
         masks = [window & of_kind for window in windows]
@@ -102,8 +102,8 @@ class PromptAnswers(NamedTuple):
         several = self.trials[self.trials > 1]
         return powers(int(np.quantile(several, 0.5, method="inverted_cdf")))[-1] if len(several) else 0
 
-    def expect_distinct(self, size: int) -> dict[int, float]:
-        """Return, of each prompt with so many answers, how many of as many drawn from them are distinct on average.
+    def expect_distinct(self, size: int) -> Distinct:
+        """Return the prompts with so many answers, and how many of as many drawn from them are distinct on average.
 
         An answer that x of n gave is missing from k of them with the chance C(n - x, k) / C(n, k) (rarefaction;
         Hurlbert 1971, Ecology 52): unbiased, and equal numbers of rollouts are compared.
@@ -111,7 +111,7 @@ class PromptAnswers(NamedTuple):
         missing = all_within(self.trials[self.owner] - self.times, self.trials[self.owner], size)
         distinct = np.bincount(self.owner, 1 - missing, len(self.prompt))
         enough = self.trials >= size
-        return dict(zip(self.prompt[enough].tolist(), distinct[enough].tolist(), strict=True))
+        return self.prompt[enough], distinct[enough]
 
 
 def count_answers(prompt: Int[np.ndarray, " N"], answer: UInt64[np.ndarray, " N"]) -> PromptAnswers:
@@ -122,26 +122,22 @@ def count_answers(prompt: Int[np.ndarray, " N"], answer: UInt64[np.ndarray, " N"
     return PromptAnswers(prompts, np.bincount(index, minlength=len(prompts)), pairs // max(len(answers), 1), times)
 
 
-def _compare(name: str, windows: list[dict[int, float]], steps: list[str], size: int, level: float) -> Ends:
+def _compare(name: str, windows: list[Distinct], steps: list[str], size: int, level: float) -> Ends:
     """Estimate the means over prompts of one or two windows; prompts of both alone where these are many."""
     limits = (1.0, float(size))
+    table = np.zeros((1 + max(prompt.max() for prompt, _ in windows), 2 * len(windows)))
+    for end, (prompt, distinct) in enumerate(windows):
+        table[prompt, 2 * end], table[prompt, 2 * end + 1] = distinct, 1.0
     if len(windows) == 1:
-        return (jackknife_of(name, _table(windows, list(windows[0])), quotient, level, limits),)
-    shared = in_common(*(np.array(list(window), int) for window in windows))
-    prompts = sorted(windows[0].keys() | windows[1].keys()) if shared is None else shared.tolist()
-    table = _table(windows, prompts)
+        return (jackknife_of(name, table, quotient, level, limits),)
+    shared = in_common(*(prompt for prompt, _ in windows))
+    table = table if shared is None else table[shared]
     first, last = (
         jackknife_of(f"{name}, {step}", table[:, 2 * end : 2 * end + 2], quotient, level, limits)
         for end, step in enumerate(steps)
     )
     change = jackknife_of(f"{name}, change", table, change_of(quotient), level, (1.0 - size, size - 1.0))
     return first, last, change
-
-
-def _table(windows: list[dict[int, float]], prompts: list[int]) -> Float[np.ndarray, "P C"]:
-    """Return of each prompt its value and 1, or 0 and 0 where a window lacks it."""
-    columns = [[window.get(prompt, 0.0), float(prompt in window)] for prompt in prompts for window in windows]
-    return np.array(columns).reshape(len(prompts), 2 * len(windows))
 
 
 def _say(ends: Ends) -> str:

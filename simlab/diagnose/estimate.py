@@ -80,11 +80,7 @@ def ratio(above: Float[np.ndarray, "..."], below: Float[np.ndarray, "..."]) -> F
 
 
 def jackknife(
-    name: str,
-    above: Float[np.ndarray, " P"],
-    below: Float[np.ndarray, " P"],
-    level: float,
-    least: float = -math.inf,
+    name: str, above: Float[np.ndarray, " P"], below: Float[np.ndarray, " P"], level: float, least: float = -math.inf
 ) -> IntervalEstimate:
     """Estimate the ratio of two sums over prompts, of ``least`` or more; those that add 0 to ``below`` do not count."""
     table = np.stack([above, below], axis=1)[below > 0]
@@ -135,13 +131,9 @@ def difference(
     r < 0, and it has a width where both are 0 or 1 in the log.
     """
     value = last.value - first.value
-    low, high = (
-        math.sqrt(max(near**2 + far**2 - 2 * correlation * near * far, 0.0))
-        for near, far in (
-            (last.value - last.low, first.high - first.value),
-            (last.high - last.value, first.value - first.low),
-        )
-    )
+    below = last.value - last.low, first.high - first.value
+    above = last.high - last.value, first.value - first.low
+    low, high = (math.sqrt(max(x**2 + y**2 - 2 * correlation * x * y, 0.0)) for x, y in (below, above))
     return last._replace(name=name, value=value, low=value - low, high=value + high)
 
 

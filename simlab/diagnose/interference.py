@@ -29,9 +29,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtr, stdtrit
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
 from simlab.diagnose.estimate import IntervalEstimate, missing, ratio, share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.mixture import fit_likelihood
 from simlab.diagnose.prompts import HARD
 from simlab.diagnose.reading import Reading
@@ -49,9 +48,6 @@ FEWEST = 3  # measurements that tell how far one differs from another
 CALM, OPEN, HARM, LOSS = 0.17, 0.25, 0.42, 0.55  # concerns; who records a probe wants to know
 SPREAD = 12  # halvings of the largest measured change, the grid of true changes
 CHANCES = "Holm's tests of Student's quotients"
-
-
-Rows = tuple[tuple[str, IntervalEstimate | str], ...]
 
 
 class Changes(NamedTuple):
@@ -142,22 +138,15 @@ def _averaged(rows: Sequence[tuple[Any, ...]]) -> Changes:
     if not rows:
         return Changes([], *np.zeros((4, 0)))
     texts, index = np.unique([row[0] for row in rows], return_inverse=True)
-    change, variance, rollouts, rate = (
-        np.array(column, float) for column in zip(*(row[1:] for row in rows), strict=True)
-    )
+    change, variance, rollouts, rate = np.array([row[1:] for row in rows], float).T
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.bincount(index, values, len(texts))
 
     count, variances, squares = total(np.ones(len(index))), total(variance), total(variance**2 / (rollouts - 1))
-    changes = Changes(
-        [str(text) for text in texts],
-        total(change) / count,
-        np.sqrt(variances) / count,
-        ratio(variances**2, squares),
-        total(rate * rollouts) / total(rollouts),
-    )
-    return changes.select(variances > 0)
+    means, errors, freedom = total(change) / count, np.sqrt(variances) / count, ratio(variances**2, squares)
+    rates = total(rate * rollouts) / total(rollouts)
+    return Changes([str(text) for text in texts], means, errors, freedom, rates).select(variances > 0)
 
 
 def pass_at_k_change(records: Sequence[Record], level: float) -> tuple[int, IntervalEstimate]:

@@ -3,25 +3,23 @@
 import numpy as np
 from jaxtyping import Float
 
-from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import share, shown
-from simlab.diagnose.findings import Finding
-from simlab.diagnose.means import POSITIVE, Means, Rows
+from simlab.diagnose.diagnosis import Diagnosis, Finding
+from simlab.diagnose.estimate import IntervalEstimate, share, shown
+from simlab.diagnose.means import POSITIVE, Means
 from simlab.diagnose.reading import Reading
 
 QUESTION = "are wrong rollouts cut off or longer, and what does the loss make of it?"
 CUT_OFF, LENGTH = "{} rollouts cut off", "tokens of {} rollouts"
 TIMES = "tokens of wrong rollouts by those of right"
 WEIGHT = "weight of {} tokens if averaged by sequence"
+ByLabel = dict[str, IntervalEstimate]
 MOST_CONCERN = 0.8  # where all wrong rollouts are cut off, or their tokens weigh nothing
 
 
 def are_lengths_a_bias(reading: Reading, result: Diagnosis) -> Finding | None:
     """Compare right and wrong rollouts by truncation and length; None where the log has neither."""
     means, rollouts = Means(reading, result), reading.rollouts
-    cut: Rows = {}
-    lengths: Rows = {}
-    weights: Rows = {}
+    cut, lengths, weights = ByLabel(), ByLabel(), ByLabel()
     if rollouts.truncated is not None:
         cut = _by_kind(means, reading, rollouts.truncated, CUT_OFF)
     if rollouts.length is not None:
@@ -35,10 +33,10 @@ def are_lengths_a_bias(reading: Reading, result: Diagnosis) -> Finding | None:
     return Finding(QUESTION, _say(cut, lengths, weights), MOST_CONCERN * max(concerns), rows)
 
 
-def _by_kind(means: Means, reading: Reading, values: Float[np.ndarray, " N"], name: str) -> Rows:
+def _by_kind(means: Means, reading: Reading, values: Float[np.ndarray, " N"], name: str) -> ByLabel:
     """Estimate the mean of wrong and of right rollouts, and its change over steps, as far as there are such."""
     correct = reading.rollouts.correct
-    estimates: Rows = {}
+    estimates: ByLabel = {}
     for kind, mask in (("wrong", ~correct), ("right", correct)):
         label = name.format(kind)
         mean = means.share(label, values, mask) if name is CUT_OFF else means.mean(label, values, mask, POSITIVE)
@@ -47,7 +45,7 @@ def _by_kind(means: Means, reading: Reading, values: Float[np.ndarray, " N"], na
     return estimates
 
 
-def _weights(means: Means, reading: Reading, length: Float[np.ndarray, " N"]) -> Rows:
+def _weights(means: Means, reading: Reading, length: Float[np.ndarray, " N"]) -> ByLabel:
     """Compare two ways to average a loss, in groups that hold right and wrong rollouts, which teach the difference.
 
     Averaged over each sequence first, a token of a rollout of length L weighs 1 / (N L), else 1 / sum L. Tokens of
@@ -64,7 +62,7 @@ def _weights(means: Means, reading: Reading, length: Float[np.ndarray, " N"]) ->
     return {row.name: row for row in rows if np.isfinite(row.value)}
 
 
-def _say(cut: Rows, lengths: Rows, weights: Rows) -> str:
+def _say(cut: ByLabel, lengths: ByLabel, weights: ByLabel) -> str:
     """Say the shares, lengths and weights that there are, in at most 40 words."""
     kinds = ("wrong", "right")
     shares = [f"{share(cut[CUT_OFF.format(kind)])} of {kind}" for kind in kinds if CUT_OFF.format(kind) in cut]

@@ -2,7 +2,6 @@
 
 import dataclasses
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
@@ -65,14 +64,12 @@ class Log:
 
     def select(self, mask: np.ndarray) -> "Log":
         """Return the log of the groups where ``mask``, (groups,), is true; prompts and answers keep their numbers."""
-        changed: dict[str, Any] = {
-            name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")
-        }
-        changed["equal"] = None if self.equal is None else self.equal[mask]
+        columns = {name: getattr(self, name)[mask] for name in ("prompt", "step", "group_size", "correct")}
+        equal, answers = None if self.equal is None else self.equal[mask], None
         if self.answers is not None:
             group, answer, count = (column[mask[self.answers.group]] for column in vars(self.answers).values())
-            changed["answers"] = AnswerCounts((np.cumsum(mask) - 1)[group], answer, count)
-        return dataclasses.replace(self, **changed)
+            answers = AnswerCounts((np.cumsum(mask) - 1)[group], answer, count)
+        return dataclasses.replace(self, **columns, equal=equal, answers=answers)
 
 
 def gather(
@@ -82,8 +79,8 @@ def gather(
     correct: np.ndarray,
     answer: np.ndarray | None,
     *,
+    reward: np.ndarray,
     key: np.ndarray | None = None,
-    reward: np.ndarray | None = None,
 ) -> tuple[Log, np.ndarray]:
     """Return the groups of rollouts, and the group of each.
 
@@ -91,8 +88,8 @@ def gather(
         form: of the log.
         step, prompt, correct: of each rollout.
         answer: hashes, ``NO_ANSWER`` for none.
-        key: ids that tell groups of one prompt and step apart.
         reward: by which groups are ``equal``.
+        key: ids that tell groups of one prompt and step apart.
     """
     prompts, prompt_index = np.unique(prompt, return_inverse=True)
     steps, step_index = np.unique(step, return_inverse=True)
@@ -109,8 +106,6 @@ def gather(
         rows, times = np.unique(group[mask] * len(different) + number, return_counts=True)
         answers = AnswerCounts(*np.divmod(rows, max(len(different), 1)), times)
     size, right = np.bincount(group), np.bincount(group, correct).astype(int)
-    equal = None
-    if reward is not None:
-        equal = np.ones(len(first), bool)
-        equal[group[reward != reward[first][group]]] = False
+    equal = np.ones(len(first), bool)
+    equal[group[reward != reward[first][group]]] = False
     return Log(form, prompt[first], step[first], size, right, (), answers, equal=equal), group

@@ -19,7 +19,6 @@ ENOUGH = 0.5
 Function = Callable[[Float[np.ndarray, "rows C"]], Float[np.ndarray, " rows"]]
 Values = Float[np.ndarray, " N"]
 Mask = Bool[np.ndarray, " N"] | bool
-Rows = dict[str, IntervalEstimate]  # by label
 Ends = tuple[IntervalEstimate, ...]  # of the first window, of the last, and the change; or of the only one
 
 
@@ -43,19 +42,16 @@ class Means:
     """The rollouts of a log, (N,); intervals are over prompts, and rollouts whose value is NaN do not count.
 
     Attributes:
-        first, last: masks of the rollouts in the first and in the last window of steps; None where there is one window.
+        ends: masks of the rollouts in the first and in the last window of steps; none where there is one window.
         steps: of both, in words.
     """
-
-    first: Bool[np.ndarray, " N"] | None
-    last: Bool[np.ndarray, " N"] | None
 
     def __init__(self, reading: Reading, result: Diagnosis):
         self._prompt, self._level = reading.rollouts.prompt, result.level
         windows, step = result.solve_rates.windows, reading.rollouts.step
-        ends = [(step >= window.first) & (step <= window.last) for window in (windows[0], windows[-1])]
-        self.first, self.last = ends if len(windows) > 1 else (None, None)
-        self.steps = [describe_steps(window.first, window.last) for window in (windows[0], windows[-1])]
+        ends = (windows[0], windows[-1]) if len(windows) > 1 else ()
+        self.ends = [(step >= window.first) & (step <= window.last) for window in ends]
+        self.steps = [describe_steps(window.first, window.last) for window in ends]
 
     def estimate(
         self, name: str, columns: list[Values], function: Function, limits: tuple[float, float] = ANY
@@ -83,16 +79,16 @@ class Means:
 
     def change(self, name: str, values: Values, mask: Mask = True) -> IntervalEstimate | None:
         """Estimate the mean of the last window less that of the first; a prompt of both is left out of both at once."""
-        if self.first is None or self.last is None:
+        if not self.ends:
             return None
-        columns = _sums(values, mask & self.first) + _sums(values, mask & self.last)
+        columns = [column for window in self.ends for column in _sums(values, mask & window)]
         return self.estimate(name, columns, change_of(quotient))
 
     def over_steps(self, name: str, columns: list[Values], function: Function, limits: tuple[float, float]) -> Ends:
         """Estimate a function of sums in the first window, in the last, and its change; of all where there is one."""
-        if self.first is None or self.last is None:
+        if not self.ends:
             return (self.estimate(name, columns, function, limits),)
-        windows = [[column * window for column in columns] for window in (self.first, self.last)]
+        windows = [[column * window for column in columns] for window in self.ends]
         first, last = (
             self.estimate(f"{name}, {steps}", window, function, limits)
             for steps, window in zip(self.steps, windows, strict=True)

@@ -1,6 +1,5 @@
 """Tell what metrics over steps say: levels, changes and when they began, and what is known to precede a collapse."""
 
-import dataclasses
 import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -35,60 +34,44 @@ class Trend(NamedTuple):
         return plain_number(self.first, digits), plain_number(self.last, digits)
 
 
-class Sign(NamedTuple):
-    """A sign of trouble: the change of a metric from one level to another that tells it, and the words for it.
-
-    ``docs/diagnose.md`` names the public source of each.
-    """
-
-    metric: str
-    is_met: Callable[[float, float], bool]
-    words: str
-
-
-SIGNS = (
-    Sign(
-        "entropy",
+# Signs of trouble by metric: the change from one level to another that tells it, and the words for it.
+# ``docs/diagnose.md`` names the public source of each.
+SIGNS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "entropy": (
         lambda old, new: new < 0.3 * old,
         "entropy collapses, and with it what can still be explored; a higher upper clip, fewer gradient steps a batch "
         "or an entropy bonus slow it",
     ),
-    Sign(
-        "kl",
+    "kl": (
         lambda old, new: new > 3 * max(old, 0) + 1e-3,
         "the policy runs away from where it was sampled or began; a smaller learning rate or fewer gradient steps a "
         "batch hold it",
     ),
-    Sign("grad_norm", lambda old, new: new > 5 * old, "gradients blow up; look at the rollouts of that time"),
-    Sign("reward", lambda old, new: new < old, "the reward falls"),
-    Sign(
-        "reward_std",
+    "grad_norm": (lambda old, new: new > 5 * old, "gradients blow up; look at the rollouts of that time"),
+    "reward": (lambda old, new: new < old, "the reward falls"),
+    "reward_std": (
         lambda old, new: new < 0.3 * old,
         "rewards of a group are ever more alike, so that little is left to learn from; other prompts or larger groups "
         "help",
     ),
-    Sign("no_signal", lambda old, new: new > max(0.5, old), "most groups teach nothing; other prompts help"),
-    Sign(
-        "clip_share",
+    "no_signal": (lambda old, new: new > max(0.5, old), "most groups teach nothing; other prompts help"),
+    "clip_share": (
         lambda old, new: new > max(2 * old, 0.01),
         "ever more tokens are clipped: the policy leaves its sampler within a batch; fewer gradient steps a batch or a "
         "smaller learning rate help",
     ),
-    Sign(
-        "truncated",
+    "truncated": (
         lambda old, new: new > old + 0.1,
         "ever more rollouts are cut off; raise the limit, or leave them out of the loss",
     ),
-    Sign(
-        "length",
+    "length": (
         lambda old, new: new > 1.5 * old,
         "rollouts grow; where the reward does not grow with them, it is the loss that rewards length",
     ),
-)
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class MetricsReport:
+class MetricsReport(NamedTuple):
     """The answer that a table of metrics gives.
 
     Attributes:
@@ -118,23 +101,15 @@ class MetricsReport:
     def as_json(self) -> dict[str, Any]:
         """Return the table, trends and sentences for JSON, null for NaN."""
         columns = {**self.metrics.values, **self.metrics.others}
-        entries: dict[str, Any] = as_json(
-            {
-                "sentences": list(self.sentences),
-                "trends": [t._asdict() | {"change": t.change and dataclasses.asdict(t.change)} for t in self.trends],
-                "steps": self.metrics.step.tolist(),
-                "metrics": {name: column.tolist() for name, column in columns.items()},
-            }
-        )
-        return entries
+        table = as_json({name: column.tolist() for name, column in columns.items()})
+        trends, steps = as_json(self.trends), self.metrics.step.tolist()
+        return {"sentences": self.sentences, "trends": trends, "steps": steps, "metrics": table}
 
     def page(self) -> str:
         """Return the report as one HTML file that opens offline."""
         rows = [(t.name, t.source, *t.ends(4), describe(t.change)) for t in self.trends]
-        body = BODY.format(
-            sentences=tags("li", self.sentences), plots=svg(self.figure), rows="\n".join(map(table_row, rows))
-        )
-        return PAGE.format(writer=WRITER, body=body)
+        sentences, table = tags("li", self.sentences), "\n".join(map(table_row, rows))
+        return PAGE.format(writer=WRITER, body=BODY.format(sentences=sentences, plots=svg(self.figure), rows=table))
 
     def figure(self) -> Figure:
         """Draw each metric over steps, and the interval in which its change began."""
@@ -181,9 +156,9 @@ def describe(change: Shift | None) -> str:
 
 def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
     signs = [
-        f"{sign.metric} {describe(trend.change)}, from {' to '.join(trend.ends())}: {sign.words}."
-        for sign in SIGNS
-        if (trend := trends.get(sign.metric)) and trend.change and sign.is_met(trend.first, trend.last)
+        f"{name} {describe(trend.change)}, from {' to '.join(trend.ends())}: {words}."
+        for name, (is_met, words) in SIGNS.items()
+        if (trend := trends.get(name)) and trend.change and is_met(trend.first, trend.last)
     ]
     others, signal = [], trends.get("no_signal")
     is_silent = signal is not None and signal.last >= SILENT

@@ -3,12 +3,11 @@
 import numpy as np
 from jaxtyping import Float
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, percent, ratio, share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.means import ANY, POSITIVE, Function, Means
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.reading.ratios import CUT, SUMS, weigh
+from simlab.diagnose.reading.cells import CUT, SUMS, weigh
 
 QUESTION = "do sampler and trainer agree?"
 SHARE = (0.0, 1.0)
@@ -40,7 +39,7 @@ def do_sampler_and_trainer_agree(reading: Reading, result: Diagnosis) -> Finding
 def _estimates(means: Means, columns: list[Float[np.ndarray, " N"]]) -> dict[str, IntervalEstimate]:
     """Estimate what the sums over tokens, or over rollouts, tell."""
     rows = {name: means.estimate(name, columns, *how) for name, how in FUNCTIONS.items()}
-    if means.first is not None:
+    if means.ends:
         rows |= {row.name: row for row in means.over_steps(EFFECTIVE, columns, *FUNCTIONS[EFFECTIVE])}
     return rows
 
@@ -71,14 +70,9 @@ def _answer(rows: dict[str, IntervalEstimate], unit: str) -> Finding:
         verdict = "Sampler and trainer agree"
     else:
         verdict, concern = "Sampler and trainer differ: correct for it, or mend the sampler", max(concern, DIFFER)
-    sentence = (
-        f"{verdict}. Log-ratios of {unit} spread by {shown(width, form='.2g')} nats; {share(effect)} of {unit} count"
-    )
+    sentence = f"{verdict}. Log-ratios of {unit} spread by {shown(width, form='.2g')} nats; "
+    sentence += f"{share(effect)} of {unit} count"
     if unit == "tokens":
         sentence += f", of whole rollouts {share(rows[f'rollouts: {EFFECTIVE}'])}"
-    return Finding(
-        QUESTION,
-        f"{sentence}; truncation at 2 meets {percent(rows[f'{unit}: {ABOVE}'].value)}.",
-        concern,
-        tuple(rows.items()),
-    )
+    sentence += f"; truncation at 2 meets {percent(rows[f'{unit}: {ABOVE}'].value)}."
+    return Finding(QUESTION, sentence, concern, tuple(rows.items()))

@@ -2,9 +2,8 @@
 
 import math
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, share, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.recommend import PASS_AT
 from simlab.diagnose.solve_rates import SHARES_BELOW
@@ -22,7 +21,7 @@ def how_hard(_: Reading, result: Diagnosis) -> Finding:
         sentence = f"One rollout a prompt: only pass@1 can be said, {shown(rates.mean, form='.2g')}."
         return Finding("are the prompts too hard, or too easy?", sentence, 0.15, (("pass@1", rates.mean),))
     hard, below = rates.below[SHARES_BELOW.index(HARD)], rates.below[SHARES_BELOW.index(EASY)]
-    easy = below._replace(value=1 - below.value, low=1 - below.high, high=1 - below.low)
+    easy = below.linear(below.name, 1.0, -1.0)
     if hard.low > 0.5:
         sentence = f"The prompts are hard for this policy: {share(hard)} are solved at most one time in ten."
         concern, advice = 0.5, " Easier ones among them would teach more a rollout."
@@ -30,10 +29,8 @@ def how_hard(_: Reading, result: Diagnosis) -> Finding:
         sentence = f"The prompts are easy for this policy: {share(easy)} are solved more than nine times in ten."
         concern, advice = 0.5, " Harder ones would teach more a rollout."
     else:
-        sentence = (
-            f"The prompts are mixed: {share(hard)} are solved at most one time in ten, {share(easy)} more than nine."
-        )
-        concern, advice = 0.15, ""
+        kinds = f"{share(hard)} are solved at most one time in ten, {share(easy)} more than nine"
+        sentence, concern, advice = f"The prompts are mixed: {kinds}.", 0.15, ""
     rows = (
         ("mean solve rate", rates.mean),
         ("prompts solved at most 1 time in 10", hard),
@@ -51,10 +48,8 @@ def which_group_size(_: Reading, result: Diagnosis) -> Finding | None:
     splits = {split.group_size: split for split in advice.splits}
     if best is not None:
         better, now = shown(best.teaching, form=".2g"), shown(splits[size].teaching, form=".2g")
-        sentence = (
-            f"Of the same {advice.rollouts:,} rollouts a step, {better} groups of {best.group_size} would teach, where "
-            f"{now} groups of {size} do. Take it for pass@1 alone: where it was tried, pass@64 fell."
-        )
+        sentence = f"Of the same {advice.rollouts:,} rollouts a step, {better} groups of {best.group_size} would teach,"
+        sentence += f" where {now} groups of {size} do. Take it for pass@1 alone: where it was tried, pass@64 fell."
     else:
         sentence = f"Groups of {size} may stay: {advice.reason}."
     named = sorted({size // 2, size, 2 * size, best.group_size if best else size} & splits.keys())
@@ -122,10 +117,8 @@ def are_solutions_lost(_: Reading, result: Diagnosis) -> Finding | None:
         verdict, concern = "Few solutions are lost from sight", 0.13
     else:
         verdict, concern = "Whether solutions are lost from sight is open", 0.13
-    sentence = (
-        f"{verdict}: {share(against)} of the groups that teach lack the prompt's typical solution, and "
-        f"{share(window.share)} of the right answers' probability was never drawn."
-    )
+    sentence = f"{verdict}: {share(against)} of the groups that teach lack the prompt's typical solution, and "
+    sentence += f"{share(window.share)} of the right answers' probability was never drawn."
     rows = (
         ("right answers' probability never drawn", window.share),
         ("different right answers drawn", f"{window.distinct:,}"),
@@ -140,9 +133,8 @@ def what_comes_next(_: Reading, result: Diagnosis) -> Finding | None:
     rate = ahead.next_steps[0]
     if math.isnan(rate.low):
         return None
-    sentence = (
-        f"If the steps go on as they did, the mean solve rate of the next {ahead.steps} is {shown(rate, form='.2g')}."
-    )
+    sentence = "If the steps go on as they did, the mean solve rate of "
+    sentence += f"the next {ahead.steps} is {shown(rate, form='.2g')}."
     scored = [entry.held for entry in ahead.scored if math.isfinite(entry.predicted.low)]
     if scored:
         sentence += f" {sum(scored)} of {len(scored)} such intervals hold what came in the last {ahead.share:.0%}."
@@ -157,10 +149,8 @@ def would_a_weight_help(_: Reading, result: Diagnosis) -> Finding | None:
         return None
     first, many = effects.for_pass_at_1, effects.for_pass_at_k
     rows = []
-    if first:
-        rows.append((f"pass@1, more by {first.weight}", first.pass_at_1))
-    if many:
-        rows.append((f"pass@{PASS_AT}, more by {many.weight}", many.pass_at_k))
+    rows += [(f"pass@1, more by {first.weight}", first.pass_at_1)] if first else []
+    rows += [(f"pass@{PASS_AT}, more by {many.weight}", many.pass_at_k)] if many else []
     names = " and ".join(dict.fromkeys(effect.weight for effect in (first, many) if effect))
     sentence = f"Simulated on these prompts, {names or 'no difficulty weight'} surely ends higher."
     return Finding("would a difficulty weight help?", sentence, 0.3 if names else 0.11, tuple(rows))

@@ -2,23 +2,14 @@
 
 from collections.abc import Callable
 
+from simlab.diagnose import prompts
 from simlab.diagnose.against import does_it_learn
 from simlab.diagnose.components import which_reward_leads
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.diversity import do_rollouts_become_alike
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.interference import do_prompts_harm_one_another
 from simlab.diagnose.lengths import are_lengths_a_bias
 from simlab.diagnose.mismatch import do_sampler_and_trainer_agree
-from simlab.diagnose.prompts import (
-    are_solutions_lost,
-    how_hard,
-    what_comes_next,
-    which_group_size,
-    who_is_heard,
-    would_a_weight_help,
-    would_more_rollouts_solve_more,
-)
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.signal import is_the_loss_broken, were_prompts_filtered
 from simlab.diagnose.trainer_check import does_the_trainer_agree
@@ -26,13 +17,13 @@ from simlab.diagnose.trainer_check import does_the_trainer_agree
 # Each question returns None where the log does not tell, or where there is nothing to say.
 QUESTIONS: tuple[Callable[[Reading, Diagnosis], Finding | None], ...] = (
     does_it_learn,
-    how_hard,
-    which_group_size,
-    are_solutions_lost,
-    would_more_rollouts_solve_more,
-    who_is_heard,
-    what_comes_next,
-    would_a_weight_help,
+    prompts.how_hard,
+    prompts.which_group_size,
+    prompts.are_solutions_lost,
+    prompts.would_more_rollouts_solve_more,
+    prompts.who_is_heard,
+    prompts.what_comes_next,
+    prompts.would_a_weight_help,
     is_the_loss_broken,
     were_prompts_filtered,
     does_the_trainer_agree,

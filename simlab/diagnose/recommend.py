@@ -22,8 +22,7 @@ from simlab.errors import InputError, check_whole
 from simlab.intervals import half_width
 
 SMALLEST = 2  # rollouts of a group that teaches
-
-
+BARE = "without answers the log does not tell which groups teach against a solution: only curves are given"
 GRADED = "rewards are graded, so that groups that are all right or all wrong teach too: only curves are given"
 
 
@@ -114,10 +113,7 @@ def _subtract(sums: Sums, *, here: Callable[[Sums], Range], there: Callable[[Sum
 def _choose_split(splits: tuple[BudgetSplit, ...], in_use: int) -> tuple[BudgetSplit | None, str]:
     others = [split for split in splits if split.group_size != in_use]
     if any(split.net is None for split in others):
-        return (
-            None,
-            "without answers the log does not tell which groups teach against a solution: only curves are given",
-        )
+        return None, BARE
     better = [split for split in others if split.net is not None and split.net.sign > 0]
     agreed = [split for split in better if split.gain.sign > 0]
     if agreed:
@@ -173,9 +169,8 @@ def simulate_weights(
 ) -> WeightEffects:
     """Simulate weights on the fitted bank; it takes a minute or two."""
     if group_size < 2:
-        raise InputError(
-            f"a group of {group_size} cannot be simulated: it teaches nothing; allowed: 2 rollouts or more"
-        )
+        why = f"a group of {group_size} cannot be simulated: it teaches nothing"
+        raise InputError(f"{why}; allowed: 2 rollouts or more")
     # The fitted bank, and those with the fewest and the most prompts unsolved at four times the size.
     ends = now.mixture.ends(components().moment(0, 4 * group_size), now.level)
     populations = [now, *(now._replace(mixture=now.mixture._replace(weights=end)) for end in ends)]
@@ -188,14 +183,11 @@ def simulate_weights(
             for bank in banks
         ]
         for weight in compared:
-            changes = [
-                _seed_interval(
-                    f"change of {measure} by {weight} at overlap {overlap:g}",
-                    [of_method[weight][k] - of_method[estimator][k] for of_method in curves],
-                    now.level,
-                )
-                for k, measure in enumerate(("pass@1", f"pass@{PASS_AT}"))
-            ]
+            changes = []
+            for k, measure in enumerate(("pass@1", f"pass@{PASS_AT}")):
+                name = f"change of {measure} by {weight} at overlap {overlap:g}"
+                differences = [of_method[weight][k] - of_method[estimator][k] for of_method in curves]
+                changes.append(_seed_interval(name, differences, now.level))
             effects.append(WeightEffect(weight, overlap, *changes))
     brackets = []
     for weight in compared:

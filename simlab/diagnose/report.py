@@ -11,9 +11,8 @@ import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.interference import mean_changes
 from simlab.diagnose.interference_map import draw_map
 from simlab.diagnose.reading import Reading

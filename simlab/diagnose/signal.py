@@ -7,9 +7,8 @@ from jaxtyping import Bool, Float, Int
 
 from simlab.diagnose.components import reward_weights
 from simlab.diagnose.dead_groups import dead_share
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
 from simlab.diagnose.estimate import IntervalEstimate, percent, share
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components, fit_likelihood
 from simlab.diagnose.reading import LoggedRollouts, Reading
@@ -69,14 +68,6 @@ def spreads(rollouts: LoggedRollouts, groups: int, values: Float[np.ndarray, " N
     return np.asarray(high - low > ROUNDING * np.maximum(np.abs(high), np.abs(low)))
 
 
-def group_share(
-    name: str, mask: Bool[np.ndarray, " groups"], prompt: Int[np.ndarray, " groups"], level: float
-) -> IntervalEstimate:
-    """Return a share of groups."""
-    _, index = np.unique(prompt, return_inverse=True)
-    return share_over_prompts(name, np.bincount(index, mask), np.bincount(index), level)
-
-
 def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:
     """Answer whether a loss of 0 is a fault; None where every group is of one rollout."""
     groups = group_signal(reading, result.solve_rates.windows[-1].first)
@@ -93,8 +84,9 @@ def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:
         "all wrong or all right, but graded": graded,
         "equal up to rounding alone": groups.residue,
     }
+    _, index = np.unique(groups.prompt, return_inverse=True)
     shares = {
-        name: group_share(name, mask, groups.prompt, result.level)
+        name: share_over_prompts(name, np.bincount(index, mask), np.bincount(index), result.level)
         for name, mask in masks.items()
         if mask.any() or mask is silent
     }
@@ -110,21 +102,15 @@ def is_the_loss_broken(reading: Reading, result: Diagnosis) -> Finding | None:
     parts = [f"{percent(float(mask.mean()))} {name}" for name, mask in (("all wrong", wrong), ("all right", right))]
     if groups.cancel.mean() >= NAMED:
         cancelled = share(shares["of parts that cancel"])
-        sentence = (
-            f"Partly: {share(none)} of groups lack signal, and in {cancelled} parts of the reward vary but cancel "
-        )
-        sentence += "in the sum. Weigh them apart, or normalise each (GDPO)."
+        sentence = f"Partly: {share(none)} of groups lack signal, and in {cancelled} parts of the reward vary "
+        sentence += "but cancel in the sum. Weigh them apart, or normalise each (GDPO)."
         return Finding(QUESTION, sentence, max(none.value, 0.5), rows)
     sentence = f"{verdict}: {share(none)} of groups have equal rewards and teach nothing ({', '.join(parts)})."
     if graded.mean() >= NAMED:
         sentence += f" {share(shares['all wrong or all right, but graded'])} more fail or pass whole, yet "
         return Finding(QUESTION, sentence + "their graded rewards teach.", max(CALM, none.value**2), rows)
-    return Finding(
-        QUESTION,
-        f"{sentence} {_help(result, none, harder=bool(right.sum() > wrong.sum()))}",
-        max(CALM, none.value**2),
-        rows,
-    )
+    sentence += f" {_help(result, none, harder=bool(right.sum() > wrong.sum()))}"
+    return Finding(QUESTION, sentence, max(CALM, none.value**2), rows)
 
 
 def _nothing_learned(groups: GroupSignal) -> str:
@@ -137,9 +123,8 @@ def _nothing_learned(groups: GroupSignal) -> str:
     if groups.right.all():
         return f"Nothing is left to learn: {number}, and every rollout is right. Use harder prompts."
     if (groups.wrong | groups.right).all():
-        return (
-            f"Nothing is learned: {number}, each prompt being always right or always wrong. Use prompts between them."
-        )
+        why = f"Nothing is learned: {number}, each prompt being always right or always wrong."
+        return f"{why} Use prompts between them."
     return f"Yes, nothing is learned: {number} although verdicts differ. The reward ignores them: check its function."
 
 
@@ -171,7 +156,7 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
         return None
     count, prompts = len(log.step), len(np.unique(log.prompt))
     expected = next(sizes.dead for sizes in result.groups.at_sizes if sizes.group_size == size)
-    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (("dead groups expected without a filter", expected),)
+    rows: Rows = (("dead groups expected without a filter", expected),)
     if (1 - expected.low) ** prompts > DOUBT:
         sentence = f"It cannot be told: none of {count:,} groups is all right or all wrong, but so few groups may have "
         return Finding(FILTER_QUESTION, f"{sentence}none by chance ({share(expected)} expected).", 0.0, rows)
@@ -179,10 +164,9 @@ def were_prompts_filtered(reading: Reading, result: Diagnosis) -> Finding | None
     batch = result.groups.observed.groups_per_step
     rows += (("prompts drawn for a group that is kept", f"at least {plain_number(draws)}"),)
     sentence = f"Filtered: none of {count:,} groups is all right or all wrong; {share(expected)} would be. Filling "
-    sentence += (
-        f"{batch:g} groups took at least {np.ceil(batch * draws):g} prompts ({(1 + result.level) / 2:.0%} sure), "
-    )
-    return Finding(FILTER_QUESTION, f"{sentence}more if some are never solved.", FILTERED, rows)
+    sentence += f"{batch:g} groups took at least {np.ceil(batch * draws):g} prompts "
+    sentence += f"({(1 + result.level) / 2:.0%} sure), more if some are never solved."
+    return Finding(FILTER_QUESTION, sentence, FILTERED, rows)
 
 
 def least_draws(log: Log, group_size: int, level: float) -> float:

@@ -113,8 +113,6 @@ class SolveRates(NamedTuple):
 
 def count_by_prompt(log: Log) -> PromptCounts:
     """Add up the groups of each prompt."""
-    if not len(log.prompt):
-        raise InputError("the log holds no group; allowed: one or more")
     prompt, index = np.unique(log.prompt, return_inverse=True)
     sums = [np.bincount(index, values, len(prompt)).astype(int) for values in (log.correct, log.group_size)]
     return PromptCounts(prompt, *sums)
@@ -191,11 +189,6 @@ def learnability(now: Population) -> IntervalEstimate:
     return now.estimate("mean of p (1 - p)", spread, value)
 
 
-def shares_below(now: Population) -> tuple[IntervalEstimate, ...]:
-    """Estimate the share of prompts with a solve rate of at most each of ``SHARES_BELOW``."""
-    return in_order([now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in SHARES_BELOW])
-
-
 def mean_change(first: Log, last: Log, level: float, seed: int) -> IntervalEstimate:
     """Estimate the difference of the mean solve rates of two windows; prompts of both are resampled together."""
     both = [count_by_prompt(first), count_by_prompt(last)]
@@ -214,12 +207,14 @@ def estimate_solve_rates(windows: list[Log], now: Population, seed: int) -> Solv
     """Estimate the solve rates of windows (``split_windows``), ``now`` being the population of the last."""
     raw = [counts.successes / counts.trials for counts in map(count_by_prompt, windows)]
     means = [bootstrap("mean solve rate", rates, now.level, seed) for rates in raw]
+    below = () if now.is_single else SHARES_BELOW
+    shares = [now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in below]
     return SolveRates(
         len(raw[-1]),
         mean_solve_rate(now),
         None if now.is_single else learnability(now),
-        () if now.is_single else shares_below(now),
-        () if now.is_single else tuple(float((raw[-1] <= rate).mean()) for rate in SHARES_BELOW),
+        in_order(shares),
+        tuple(float((raw[-1] <= rate).mean()) for rate in below),
         tuple(Window(int(log.step[0]), int(log.step[-1]), mean) for log, mean in zip(windows, means, strict=True)),
         mean_change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
     )

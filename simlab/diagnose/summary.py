@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.diagnosis import Diagnosis, Finding
 from simlab.diagnose.estimate import IntervalEstimate, shown
-from simlab.diagnose.findings import Finding
 from simlab.diagnose.reading import Reading
 from simlab.text import plain_number
 
@@ -73,10 +72,7 @@ def contents_lines(reading: Reading) -> list[str]:
         ("reward", f"{plain_number(entries['mean_reward'], 4)} on average ({entries['reward']})"),
         ("correct", f"{entries['solve_rate']:.1%} of rollouts"),
         ("no signal", f"{entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong"),
-        (
-            "solutions",
-            f"{solutions} ({reading.answer})",
-        ),
+        ("solutions", f"{solutions} ({reading.answer})"),
         *[("truncated", ", ".join(f"{share:.1%} of {name}" for name, share in shares))] * bool(shares),
         *(("note", note) for note in reading.notes),
         *(("refused", why) for why in refused["first"]),

@@ -116,11 +116,6 @@ def missed(counts: SolutionCounts, size: int) -> ByPrompt:
     return np.asarray(counts.sum_by_prompt(counts.times * groups) / counts.trials)
 
 
-def exact_sizes(sizes: tuple[int, ...], largest: int) -> list[int]:
-    """Return the sizes from 2 to the largest exact one, and the last two, from which bounds continue."""
-    return sorted({size for size in (*sizes, largest, largest - 1) if 2 <= size <= largest})
-
-
 # Sums of them over prompts, continued beyond N
 
 
@@ -334,8 +329,9 @@ def _typical_columns(counts: SolutionCounts, group_sizes: tuple[int, ...]) -> di
         ("alike", 0): counts.sum_by_prompt(counts.times * (counts.times - 1.0)) / pairs,
         ("both", 0): answered * np.maximum(counts.successes - 1, 0) / pairs,
     }
-    for share, largest in ((active, fewest), (reached, fewest - 1), (missed, fewest - 1)):
-        columns |= {(share.__name__, size): share(counts, size) for size in exact_sizes(group_sizes, largest)}
+    for share, largest in ((active, fewest), (reached, fewest - 1), (missed, fewest - 1)):  # bounds need the last two
+        sizes = {size for size in (*group_sizes, largest, largest - 1) if 2 <= size <= largest}
+        columns |= {(share.__name__, size): share(counts, size) for size in sorted(sizes)}
     return columns
 
 

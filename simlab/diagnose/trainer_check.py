@@ -11,9 +11,8 @@ from jaxtyping import Bool, Float
 
 from simlab.diagnose.batches import Batch, Table, lay_out, recompute, step_batches
 from simlab.diagnose.components import by_trust, gdpo, independent, reward_weights
-from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import IntervalEstimate, percent
-from simlab.diagnose.findings import Finding
+from simlab.diagnose.diagnosis import Diagnosis, Finding, Rows
+from simlab.diagnose.estimate import percent
 from simlab.diagnose.reading import LoggedRollouts, Reading
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, estimator
@@ -34,19 +33,11 @@ NAMED = 5  # parts
 STEP_FACTOR = " times one factor a step"
 
 # As trainers have them; of equal fits the first is named, the others of the registry come after.
-COMMON: tuple[tuple[str, dict[str, float]], ...] = (
-    ("grpo", {"ddof": 1, "eps": 1e-4}),
-    ("grpo", {"ddof": 1, "eps": 1e-6}),
-    ("grpo", {"ddof": 1, "eps": 1e-8}),
-    ("grpo", {"ddof": 0, "eps": 1e-4}),
-    ("grpo", {"ddof": 0, "eps": 1e-6}),
-    ("grpo", {"ddof": 0, "eps": 1e-8}),
+COMMON: tuple[tuple[str, Mapping[str, float]], ...] = (
+    *(("grpo", {"ddof": ddof, "eps": eps}) for ddof in (1, 0) for eps in (1e-4, 1e-6, 1e-8)),
     ("dr_grpo", {}),
     ("rloo", {}),
-    ("reinforce_pp", {"ddof": 1}),
-    ("reinforce_pp", {"ddof": 0}),
-    ("reinforce_pp_baseline", {"ddof": 1}),
-    ("reinforce_pp_baseline", {"ddof": 0}),
+    *((name, {"ddof": ddof}) for name in ("reinforce_pp", "reinforce_pp_baseline") for ddof in (1, 0)),
 )
 OF_GROUPS = (0, 1, 4, 6, 7)  # of these, those by which other groups are tried
 
@@ -62,10 +53,6 @@ class Step(NamedTuple):
     rewards: Table
     advantages: Table
     counted: Bool[np.ndarray, "P G"]
-
-    def any(self) -> bool:
-        """Return True where something is counted."""
-        return bool(self.counted.any())
 
     def misses(self, predicted: Table, rounding: float) -> Bool[np.ndarray, "P G"]:
         """Return True for counted advantages that differ from the predicted ones by more than rounding."""
@@ -87,14 +74,15 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
     logged = reading.rollouts.advantage
     if logged is None:
         return None
-    steps = [step for batch in step_batches(reading.rollouts) if (step := _step(reading.rollouts, logged, batch)).any()]
+    every = (_step(reading.rollouts, logged, batch) for batch in step_batches(reading.rollouts))
+    steps = [step for step in every if step.counted.any()]
     if not steps:
         return None
     rounding = _decimal_rounding(logged)
     few = _first(steps, SCREENED)
     best = _score(_best(_score(fit, few, rounding) for fit in _candidates(reading, few)), steps, rounding)
     number = sum(int(step.counted.sum()) for step in steps)
-    rows: tuple[tuple[str, IntervalEstimate | str], ...] = (
+    rows: Rows = (
         ("advantages compared", f"{number:,}"),
         ("estimator that fits best", best.name),
         ("advantages that it gives", f"{best.share:.4g}"),
@@ -103,10 +91,8 @@ def does_the_trainer_agree(reading: Reading, result: Diagnosis) -> Finding | Non
         sentence = f"Yes: {_many(best.share)} {number:,} advantages are those of {best.name}, recomputed from rewards"
         return Finding(QUESTION, f"{sentence} and groups.", 0.05, rows)
     if not any(step.advantages[step.counted].any() for step in steps):
-        sentence = (
-            "Broken: all advantages are 0 although rewards differ in their groups, so that nothing is learned. Check"
-        )
-        return Finding(QUESTION, f"{sentence} what happens to rewards on their way to the loss.", 1.0, rows)
+        sentence = "Broken: all advantages are 0 although rewards differ in their groups, so that nothing is learned."
+        return Finding(QUESTION, f"{sentence} Check what happens to rewards on their way to the loss.", 1.0, rows)
     other = _best([best, *_other_groups(_first(steps, REGROUPED), rounding)])
     if other.share >= FITS:
         sentence = f"Wrong groups: {_many(other.share)} advantages are those of {other.name}, and only"
@@ -176,12 +162,10 @@ def _candidates(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
         yield _times_factor(_named(name, parameters))
 
 
-def _named(name: str, parameters: dict[str, float]) -> Candidate:
+def _named(name: str, parameters: Mapping[str, float]) -> Candidate:
     options = ", ".join(f"{key}={value:g}" for key, value in parameters.items())
-    return Candidate(
-        f"{name}({options})" if options else name,
-        lambda step: recompute(name, step.rewards, step.batch.mask, **parameters),
-    )
+    title = f"{name}({options})" if options else name
+    return Candidate(title, lambda step: recompute(name, step.rewards, step.batch.mask, **parameters))
 
 
 def _times_factor(fit: Candidate) -> Candidate:
@@ -225,9 +209,8 @@ def _weighted(reading: Reading, steps: list[Step]) -> Iterator[Candidate]:
         shown = ", ".join(f"{name.rpartition('.')[2]} x {weight:.3g}" for name, weight in list(by_name.items())[:NAMED])
         for index in OF_GROUPS[:3]:
             fit = _named(*COMMON[index])
-            yield Candidate(
-                f"{fit.name} of {shown}", functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name)
-            )
+            predict = functools.partial(_of_parts, fit=fit, parts=parts, weights=by_name)
+            yield Candidate(f"{fit.name} of {shown}", predict)
 
 
 def _part(step: Step, values: Float[np.ndarray, " N"]) -> Table:
@@ -278,7 +261,7 @@ def _regroup(step: Step, size: int, *, in_turn: bool) -> Step:
     return Step(batch, cells[0], cells[1], cells[2].astype(bool))
 
 
-def _partial(best: Candidate, steps: list[Step], rounding: float, rows: tuple) -> Finding:
+def _partial(best: Candidate, steps: list[Step], rounding: float, rows: Rows) -> Finding:
     """Say which rows stand out, where an estimator fits most, or that none fits."""
     misses = [step.misses(best.predict(step), rounding) for step in steps]
     sizes = [np.where(mask, np.abs(step.advantages), 0) for step, mask in zip(steps, misses, strict=True)]

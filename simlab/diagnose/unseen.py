@@ -71,16 +71,12 @@ def count_solutions(log: Log) -> SolutionCounts | None:
     return SolutionCounts(successes, trials, index[log.answers.group[first]], times)
 
 
-class Coefficients(NamedTuple):
-    """The coefficients c_x for x = 0 to N, and the largest misfit / pi."""
-
-    values: Float[np.ndarray, " x"]
-    bias: float
-
-
 @functools.cache
-def fit_coefficients(trials: int, prompts: int) -> Coefficients:
-    """Fit the coefficients whose mean squared error over so many prompts, where bias adds up, is about the least."""
+def fit_coefficients(trials: int, prompts: int) -> tuple[Float[np.ndarray, " x"], float]:
+    """Fit the c_x, x = 0 to N, with about the least mean squared error over so many prompts, where bias adds up.
+
+    Also return the largest misfit / pi.
+    """
     pi = np.sin(np.arange(1, POINTS + 1) / POINTS * np.pi / 2) ** 2
     x = np.arange(1, min(trials, MOST_TERMS) + 1)
     basis = binomial_chances(trials, pi)[:, x] / pi[:, None]
@@ -90,7 +86,7 @@ def fit_coefficients(trials: int, prompts: int) -> Coefficients:
     system = np.concatenate([basis, penalty])
     values = np.zeros(trials + 1)
     values[x] = np.linalg.lstsq(system, np.concatenate([scaled, np.zeros(len(x))]), rcond=None)[0]
-    return Coefficients(values, float(np.abs(basis @ values[x] - scaled).max()))
+    return values, float(np.abs(basis @ values[x] - scaled).max())
 
 
 class SumEstimate(NamedTuple):
@@ -107,10 +103,9 @@ def estimate_sum(counts: SolutionCounts) -> SumEstimate:
     bias = np.zeros(len(counts.trials))
     trials = counts.trials[counts.prompt]
     for size in np.unique(counts.trials).tolist():
-        coefficients = fit_coefficients(size, len(counts.trials))
-        mask = trials == size
-        values[mask] = coefficients.values[counts.times[mask]]
-        bias[counts.trials == size] = coefficients.bias
+        mask, (coefficients, misfit) = trials == size, fit_coefficients(size, len(counts.trials))
+        values[mask] = coefficients[counts.times[mask]]
+        bias[counts.trials == size] = misfit
     total, squares = counts.sum_by_prompt(values), counts.sum_by_prompt(values**2)
     variance = squares - (total**2 - squares) / counts.trials
     return SumEstimate(total, np.maximum(variance, 0), bias * counts.successes / counts.trials)

@@ -15,8 +15,7 @@ from jaxtyping import Float
 from simlab.diagnose.estimate import LEVEL
 from simlab.diagnose.interference import mean_changes
 from simlab.diagnose.interference_map import NOISE, short_text, sorted_moves
-from simlab.diagnose.reading.files import PACKED, SUFFIXES
-from simlab.diagnose.reading.probe import read_probe
+from simlab.diagnose.reading.files import PACKED, SUFFIXES, read_probe
 from simlab.errors import InputError, check_choice
 from simlab.explore.controls import Control, rounded
 from simlab.interference import Record

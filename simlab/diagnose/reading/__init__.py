@@ -11,11 +11,11 @@ import numpy as np
 from simlab.diagnose.log import Log, RefusedRows
 from simlab.diagnose.reading.answers import FROM_COMPLETIONS, from_completion, load_function
 from simlab.diagnose.reading.cells import Row, Unreadable
-from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns, check_roles
-from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_records, steps_of
+from simlab.diagnose.reading.columns import NO_COLUMNS, Chooser, Columns
+from simlab.diagnose.reading.files import EVALUATIONS, find_files, read_probe, read_records, steps_of
 from simlab.diagnose.reading.metrics import Metrics, is_metrics, read_metrics
+from simlab.diagnose.reading.names import TO_NAME
 from simlab.diagnose.reading.nesting import ROLLOUT, STEP, expand
-from simlab.diagnose.reading.probe import read_probe
 from simlab.diagnose.reading.table import LoggedRollouts, Table
 from simlab.errors import InputError
 from simlab.interference.record import Record
@@ -102,7 +102,9 @@ def read_logs(
     named = dict(columns or {})
     if reward is not None and named.setdefault("reward", reward) != reward:
         raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
-    check_roles(named)
+    for role in named:
+        if role not in TO_NAME:
+            raise InputError(f"--columns names {role!r}; allowed: {', '.join(TO_NAME)}, such as prompt=question")
     files, refused = find_files(paths), RefusedRows()
     table = Table(threshold, load_function(answer) if answer else from_completion, is_own=answer is not None)
     kinds, metrics = _read_files(files, table, named, refused)
@@ -140,27 +142,38 @@ def read_logs(
 class _Kind:
     """Files whose records have the same keys: their columns, and the rows that wait until these are chosen."""
 
+    table: Table
+    refused: RefusedRows
     columns: Columns = NO_COLUMNS
     names: frozenset[str] = frozenset()
     waiting: list[tuple[Path, int, Row]] = dataclasses.field(default_factory=list)
     rows: int = 0
 
-    def add(self, rows: Iterable[tuple[Path, int, Row]], table: Table, refused: RefusedRows) -> None:
+    def add(self, rows: Iterable[tuple[Path, int, Row]]) -> None:
         for path, number, row in rows:
             self.rows += 1
             try:
-                table.add(row, self.columns, path)
+                self.table.add(row, self.columns, path)
             except Unreadable as why:
-                refused.add(path, number, str(why))
+                self.refused.add(path, number, str(why))
 
-    def choose(self, named: Mapping[str, str], table: Table, refused: RefusedRows) -> None:
-        """Choose the columns by the rows that wait, and add these."""
-        rows = [row for _, _, row in self.waiting]
-        if self.columns is NO_COLUMNS:
-            self.columns = Chooser(rows, named).choose()
-            self.names = frozenset(itertools.chain.from_iterable(rows))
-        self.add(self.waiting, table, refused)
-        self.waiting = []
+    def choose(self, named: Mapping[str, str], *, is_alone: bool) -> None:
+        """Choose the columns by the rows that wait, and add these; of several files, one without such is left out."""
+        waiting, self.waiting = self.waiting, []
+        rows = [row for _, _, row in waiting]
+        try:
+            if self.columns is NO_COLUMNS:
+                self.columns = Chooser(rows, named).choose()
+                self.names = frozenset(itertools.chain.from_iterable(rows))
+            self.add(waiting)
+        except InputError as why:
+            if is_alone:
+                raise
+            if len(waiting) == 1:  # the summary that evaluations write beside their samples
+                self.refused.notes["a file of one record without rollouts is left out"] = waiting[0][0].name
+                return
+            for path in dict.fromkeys(path for path, _, _ in waiting):
+                self.refused.add(path, None, str(why))
 
 
 def _read_files(
@@ -168,35 +181,23 @@ def _read_files(
 ) -> tuple[list[_Kind], list[list[Row]]]:
     """Read rollouts into the table; return the kinds of their files, and the rows of each file of metrics."""
     kinds: dict[frozenset[str], _Kind] = {}
-    metrics, in_names = [], steps_of(files)
-
-    def choose(kind: _Kind) -> None:
-        try:
-            kind.choose(named, table, refused)
-        except InputError as why:
-            if len(files) == 1:
-                raise
-            for path in dict.fromkeys(path for path, _, _ in kind.waiting):
-                if len(kind.waiting) == 1:  # the summary that evaluations write beside their samples
-                    refused.notes["a file of one record without rollouts is left out"] = path.name
-                else:
-                    refused.add(path, None, str(why))
-            kind.waiting = []
-
+    metrics, in_names, is_alone = [], steps_of(files), len(files) == 1
     for path in files:
         rows = _of_one_filter(_rows(path, refused, in_names.get(path, {})), refused)
         head = list(itertools.islice(rows, LOOKED_AT))
         if not named and is_metrics([row for _, _, row in head]):
             metrics.append([row for _, _, row in itertools.chain(head, rows)])
             continue
-        kind = kinds.setdefault(frozenset(name.partition(".")[0] for _, _, row in head for name in row), _Kind())
+        keys = frozenset(name.partition(".")[0] for _, _, row in head for name in row)
+        kind = kinds.setdefault(keys, _Kind(table, refused))
         kind.waiting += head
         if len(kind.waiting) >= LOOKED_AT:  # else the file has no more rows
-            choose(kind)
-            kind.add(rows, table, refused)
+            kind.choose(named, is_alone=is_alone)
+            if kind.columns is not NO_COLUMNS:
+                kind.add(rows)
     for kind in kinds.values():
         if kind.waiting:
-            choose(kind)
+            kind.choose(named, is_alone=is_alone)
     return list(kinds.values()), metrics
 
 
@@ -231,11 +232,8 @@ def _notes(table: Table, log: Log, columns: Columns) -> Iterator[str]:
     if log.answers is not None and (unanswered := log.correct.sum() - log.answers.count.sum()):
         yield f"correct rollouts without an answer, which are no solutions: {unanswered}"
     if columns.of.get("step", STEP) in (STEP, ROLLOUT):
-        steps = (
-            "steps are those in the names of the files"
-            if "step" in columns.of
-            else "all rows of a prompt are one group"
-        )
+        in_names = "step" in columns.of
+        steps = "steps are those in the names of the files" if in_names else "all rows of a prompt are one group"
         yield f"no column tells the step: {steps}"
 
 

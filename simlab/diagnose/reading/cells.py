@@ -9,6 +9,8 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 Row = Mapping[str, Any]  # the cells of a rollout by column
 
 LARGEST = 1e50  # of which sums of fourth powers, as correlations have them, do not overflow
@@ -21,7 +23,11 @@ WORDS = {
     "timeout": 0, "timed out": 0, "error": 0, "rejected": 0,
 }  # fmt: skip
 CUT_OFF = {"length", "max_tokens", "max_output_tokens", "max_length", "truncated", "overlong", "max_new_tokens"}
+CONTENTS = ("content", "text", "value", "messages", "prompt", "output")  # keys of what a message says
 EMPTY = ("", "none", "null", "nan", "n/a")
+CUT = 2.0  # at which truncated importance sampling cuts a weight, in the trainers that do
+MOST = 50.0  # nats; weights beyond are as if at it
+SUMS = ("tokens", "log_ratio", "log_ratio_square", "weight", "weight_square", "above", "weight_above")
 
 
 class Unreadable(Exception):
@@ -111,9 +117,7 @@ def message_text(value: Any, name: str) -> str:
         if isinstance(text, list):
             text = text[-1] if text else ""
         elif isinstance(text, dict):
-            contents = (
-                text[key] for key in ("content", "text", "value", "messages", "prompt", "output") if key in text
-            )
+            contents = (text[key] for key in CONTENTS if key in text)
             text = next((content for content in contents if content is not None), "")
     if isinstance(text, str):
         return text
@@ -145,3 +149,23 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__}"
     text = repr(value[:SHOWN] if isinstance(value, str) else value)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def ratio_sums(trainer: Any, sampler: Any, mask: Any = None) -> dict[str, float]:
+    """Return the ``SUMS`` over the tokens that have two log-probabilities, and are in ``mask``; {} unless lists match.
+
+    With d = log p - log q and w = exp d of a token: 1, d, d^2, w and w^2, and 1 and w where w > ``CUT``.
+    """
+    if not isinstance(trainer, list) or not isinstance(sampler, list) or len(trainer) != len(sampler):
+        return {}
+    ratio = np.asarray(trainer, float) - np.asarray(sampler, float)
+    counted = np.isfinite(ratio)
+    if isinstance(mask, list) and len(mask) == len(trainer):
+        counted &= np.asarray(mask, bool)
+    return dict(zip(SUMS, (column.sum() for column in weigh(ratio[counted])), strict=True))
+
+
+def weigh(ratio: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return what is summed, of each log-ratio."""
+    weight = np.exp(np.minimum(ratio, MOST))
+    return np.ones(len(ratio)), ratio, ratio**2, weight, weight**2, weight > CUT, weight * (weight > CUT)

@@ -29,7 +29,6 @@ from simlab.diagnose.reading.names import (
     OF_TASK,
     OF_VERDICT,
     RIGHT_ANSWER,
-    TO_NAME,
     UNSURE,
     candidates,
     leaf,
@@ -86,15 +85,7 @@ def named_columns(text: str | None) -> dict[str, str]:
         if not name or role in columns:
             raise InputError(f"--columns {text!r} cannot be read; allowed: prompt=NAME,reward=NAME,..., each role once")
         columns[role] = name
-    check_roles(columns)
     return columns
-
-
-def check_roles(columns: Mapping[str, str]) -> None:
-    """Raise ``InputError`` for a role that is none."""
-    for role in columns:
-        if role not in TO_NAME:
-            raise InputError(f"--columns names {role!r}; allowed: {', '.join(TO_NAME)}, such as prompt=question")
 
 
 def list_columns(rows: Sequence[Row]) -> str:
@@ -173,14 +164,9 @@ class Chooser:
         steps = [path for path in candidates("step", self.paths) if not self._is_constant(path)]
         no_step = "" if of["step"] else self._refused(steps, read_whole)
         of["completion"] = self.find("completion", self.is_text)
-        texts = [
-            path
-            for path in candidates("prompt", self.paths, alike=True)
-            if self._is_prompt(path) and path != of["completion"]
-        ]
-        texts.sort(
-            key=lambda path: len(set(map(str, self.cells[path]))) < 2
-        )  # an instruction that all share comes last
+        texts = [path for path in candidates("prompt", self.paths, alike=True) if self._is_prompt(path)]
+        texts = [path for path in texts if path != of["completion"]]
+        texts.sort(key=self._is_constant)  # an instruction that all share comes last
         of["prompt"] = self.find("prompt", texts.__contains__) if "prompt" in self.named else next(iter(texts), None)
         named = candidates("conversation", self.paths)
         chats = [path for path in (*named, *self.paths) if self._is_chat(path, named, of["completion"])]
@@ -207,19 +193,10 @@ class Chooser:
             of["completion"] = self._unnamed_text(of, is_prompt=False)
         others = of["prompt"], of["completion"]
         of["answer"] = self.find("answer", lambda path: path not in others and not self._is_gold(path))
-        of["truncated"] = self.find(
-            "truncated",
-            lambda path: (
-                path not in rewards
-                and self.readable(path, read_truncated)
-                and (leaf(path) != "status" or not CUT_OFF.isdisjoint(map(str, self.cells[path])))
-            ),
-        )
-        of["length"] = self.find("length", lambda path: self.is_number(path) or self._is_list(path))
+        of["truncated"] = self.find("truncated", lambda path: path not in rewards and self._tells_truncated(path))
+        of["length"] = self.find("length", self._has_numbers)
         for role in ("advantage", "log_probability", "sampler_log_probability", "entropy"):
-            of[role] = self.find(
-                role, lambda path: path not in rewards and (self.is_number(path) or self._is_list(path))
-            )
+            of[role] = self.find(role, lambda path: path not in rewards and self._has_numbers(path))
         of["mask"] = self.find("mask", self._is_list)
         if of["length"] is None and of["log_probability"] is not None and self._is_list(of["log_probability"]):
             of["length"] = of["log_probability"]  # one a token
@@ -244,6 +221,13 @@ class Chooser:
         return bool(self.cells[path]) and all(
             isinstance(cell, list) and not isinstance(next(iter(cell), 0), str | dict) for cell in self.cells[path]
         )
+
+    def _has_numbers(self, path: str) -> bool:
+        return self.is_number(path) or self._is_list(path)
+
+    def _tells_truncated(self, path: str) -> bool:
+        may_tell = leaf(path) != "status" or not CUT_OFF.isdisjoint(map(str, self.cells[path]))
+        return may_tell and bool(self.readable(path, read_truncated))
 
     def _is_sample(self, step: str, prompt: str | None) -> bool:
         """Return True where no step has a prompt twice, so that it counts the samples of a prompt."""
@@ -281,11 +265,9 @@ class Chooser:
                 refused = self._refused(candidates("reward", self.paths), read_number)
                 if refused:
                     raise InputError(f"most rewards cannot be read: {refused}; needed: --columns reward=NAME")
-                hint = rewards[0] if rewards else "NAME"
-                columns = list_columns(self.rows)
-                raise InputError(
-                    f"no column is known as the reward; needed: --columns reward={hint}; columns: {columns}"
-                )
+                hint, columns = rewards[0] if rewards else "NAME", list_columns(self.rows)
+                why = "no column is known as the reward"
+                raise InputError(f"{why}; needed: --columns reward={hint}; columns: {columns}")
         differs = correct not in rewards and not all(map(self._is_constant, rewards))
         if differs and correct is not None and leaf(correct) in UNSURE | {"success"} and self._is_constant(correct):
             correct = None  # whether a request succeeded
@@ -302,7 +284,7 @@ class Chooser:
 
     def _unnamed_rewards(self) -> list[str]:
         """Return the numbers that have no other role; if one of them alone is a verdict, that one."""
-        numbers = [path for path in self.paths if self.is_number(path) and len(set(map(str, self.cells[path]))) > 1]
+        numbers = [path for path in self.paths if self.is_number(path) and not self._is_constant(path)]
         others = {path for role in NAMES if role not in ("reward", "correct") for path in candidates(role, numbers)}
         numbers = [path for path in numbers if path not in others and leaf(path) not in RIGHT_ANSWER]
         numbers = [path for path in numbers if not NO_REWARD.search(leaf(path))]
@@ -317,10 +299,9 @@ class Chooser:
 
     def _unnamed_text(self, of: Mapping[str, str | None], *, is_prompt: bool) -> str | None:
         """Return the text of no other role that repeats the most, as prompts do, or the longest."""
-        texts = {path: [cell for cell in self.cells[path] if isinstance(cell, str)] for path in self.paths}
-        texts = {
-            path: cells for path, cells in texts.items() if path not in of.values() and self.is_text(path) and cells
-        }
+        others = [path for path in self.paths if path not in of.values() and self.is_text(path)]
+        texts = {path: [cell for cell in self.cells[path] if isinstance(cell, str)] for path in others}
+        texts = {path: cells for path, cells in texts.items() if cells}
         if is_prompt:
             distinct = {path: len(set(cells)) for path, cells in texts.items() if self._repeats(path)}
             return min(distinct, key=distinct.__getitem__, default=None)

@@ -23,6 +23,8 @@ from simlab.diagnose.log import RefusedRows
 from simlab.diagnose.reading.events import read_events
 from simlab.diagnose.reading.nesting import ROLLOUT, STEP, unwrap
 from simlab.errors import InputError
+from simlab.interference.record import FOLDER, Record, read_record
+from simlab.seals import Damaged
 
 COMPLETIONS = "completions"  # where TRL writes them in its output folder
 RUN, METRICS, ROLLOUTS, EVALUATIONS = "run.json", "metrics.jsonl", "rollouts.jsonl", "evaluation.jsonl"
@@ -46,6 +48,8 @@ STEP_IN_NAME = re.compile(
     r"|^(\d+)$"
 )
 
+RECENT = 8  # measurements of a probe that are read: who harms whom changes as a policy learns
+ESTIMATORS = ("full", "head")  # of a probe; the first that is there
 STREAM, ARROW = b"\xff\xff\xff\xff", b"ARROW1"  # how arrow begins: a stream, as of Hugging Face's datasets, or a file
 MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 Records = Iterator[tuple[int, Any]]  # with the number of the line or row, from 1
@@ -111,6 +115,25 @@ def steps_of(files: Sequence[Path]) -> dict[Path, dict[str, int]]:
             steps[file] = {ROLLOUT if match[1] == "rollout" else STEP: int(match[2] or match[3])}
     differ = len({tuple(step.items()) for step in steps.values()}) > 1
     return steps if len(steps) == len(files) and differ else {}
+
+
+def read_probe(paths: Sequence[Path], files: Sequence[Path]) -> tuple[tuple[Record, ...], list[str]]:
+    """Read the last measurements of interference by one estimator, by step, and a line for each that is left out.
+
+    They are in the first of the folders that lie in the folders given, beside the files, or beside their folders.
+    """
+    near = [path for file in files for path in (file.parent, file.parent.parent)]
+    for folder in dict.fromkeys(path / FOLDER for path in [*paths, *near]):
+        for estimator in ESTIMATORS:
+            records, notes = list[Record](), list[str]()
+            for path in sorted(folder.glob(f"*.{estimator}.npz"))[-RECENT:]:
+                try:
+                    records.append(read_record(path))
+                except Damaged as why:
+                    notes.append(f"a measurement of the probe is left out: {why}")
+            if records or notes:
+                return tuple(records), notes
+    return (), []
 
 
 def read_records(path: Path, refused: RefusedRows) -> Records:

@@ -73,7 +73,7 @@ def is_metrics(rows: Sequence[Row]) -> bool:
     paths = list(dict.fromkeys(path for row in rows for path in row))
     if any(candidates(role, paths) for role in ("prompt", "completion", "conversation")):
         return False
-    metrics = {metric for path in paths if _is_numeric(rows, path) and (metric := metric_of(path)) is not None}
+    metrics = {rank[0] for path in paths if _is_numeric(rows, path) and (rank := rank_name(path)) is not None}
     of_rollouts = any(candidates(role, paths) for role in ("id", "group")) and not metrics & OF_STEPS
     if not metrics or of_rollouts:
         return False
@@ -99,31 +99,25 @@ def _number(cell: Any) -> float | None:
         return None
 
 
-def metric_of(path: str) -> str | None:
-    """Return the metric that a column's name stands for.
+def rank_name(path: str) -> tuple[str, int] | None:
+    """Return the metric that a column's name stands for, and how much it is trusted: lower is more.
 
-    >>> metric_of("run-7 - train/frac_reward_zero_std"), metric_of("data.actor/entropy"), metric_of("eval_reward")
-    ('no_signal', 'entropy', None)
+    >>> rank_name("run-7 - train/frac_reward_zero_std"), rank_name("data.actor/entropy"), rank_name("eval_reward")
+    (('no_signal', 0), ('entropy', 2), None)
     """
-    rank = _rank(path)
-    return None if rank is None else rank[0]
-
-
-def _rank(path: str) -> tuple[str, int] | None:
-    """Return the metric of a name, and how much it is trusted: lower is more."""
     name = path.rpartition(" - ")[2].replace(".", "/").lower().removeprefix("data/").removeprefix("train/").lstrip("_")
     if SUFFIX.search(path) or NOT_TRAINING.search(name):
         return None
     if match := PASS_AT.search(name):
         return f"pass@{match[1]}", 0
-    ranks = [
-        (2 * number + (name != word), metric)
+    matches = [
+        (len(word), -(2 * number + (name != word)), metric)
         for metric, words in WORDS.items()
         for number, word in enumerate(words)
-        if name == word or (name.endswith(f"/{word}") and "/" in name)
+        if name == word or name.endswith(f"/{word}")
     ]
-    longest = [(len(WORDS[metric][rank // 2]), -rank, metric) for rank, metric in ranks]
-    return (max(longest)[2], -max(longest)[1]) if longest else None
+    _, trust, metric = max(matches, default=(0, 0, ""))
+    return (metric, -trust) if matches else None
 
 
 def read_metrics(rows: Iterable[Row], files: int) -> Metrics:
@@ -141,7 +135,7 @@ def read_metrics(rows: Iterable[Row], files: int) -> Metrics:
                 table.setdefault(name, {})[step] = value
     steps = np.array(sorted(set().union(*table.values())), dtype=np.int64)
     columns = {name: np.array([cells.get(step, math.nan) for step in steps.tolist()]) for name, cells in table.items()}
-    ranks = sorted((rank[1], rank[0], name) for name in columns if (rank := _rank(name)) is not None)
+    ranks = sorted((rank[1], rank[0], name) for name in columns if (rank := rank_name(name)) is not None)
     sources = {metric: name for _, metric, name in reversed(ranks)}
     order = {metric: number for number, metric in enumerate(WORDS)}
     values = {

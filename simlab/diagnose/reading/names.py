@@ -71,17 +71,8 @@ OF_VERDICT = re.compile(
 NO_REWARD = re.compile(
     r"(^|[_/])(mean|std|time|ms|len|length|tokens?|count|num|idx|index|id|kl|seed|entropy|weight|mask)([_/]|$)"
 )
-OF_TASK = {
-    "doc",
-    "task",
-    "instance",
-    "example",
-    "env_extras",
-    "config",
-    "input",
-    "args",
-    "params",
-}  # objects that no rollout made
+# Objects that no rollout made.
+OF_TASK = {"doc", "task", "instance", "example", "env_extras", "config", "input", "args", "params"}
 BESIDE = {"info", "metadata", "extra_info", "meta"}  # objects that are trusted less
 
 

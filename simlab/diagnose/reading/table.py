@@ -16,11 +16,13 @@ import numpy as np
 from simlab.diagnose.log import NO_ANSWER, Log, RefusedRows, gather
 from simlab.diagnose.reading.answers import answer_hash, digest, plain_answer
 from simlab.diagnose.reading.cells import (
+    SUMS,
     Row,
     Unreadable,
     is_absent,
     json_text,
     message_text,
+    ratio_sums,
     read_last,
     read_length,
     read_mean,
@@ -32,7 +34,6 @@ from simlab.diagnose.reading.cells import (
     split_chat,
 )
 from simlab.diagnose.reading.columns import Columns
-from simlab.diagnose.reading.ratios import SUMS, ratio_sums
 from simlab.errors import InputError
 
 ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
@@ -57,7 +58,7 @@ class LoggedRollouts:
         log_probability, sampler_log_probability: of the whole rollout, in nats, under trainer and sampler.
         entropy: nats a token.
         task: number in ``tasks``, -1 for none.
-        token_ratios: the ``ratios.SUMS`` over the tokens of a rollout, where both log-probabilities are of tokens.
+        token_ratios: the ``cells.SUMS`` over the tokens of a rollout, where both log-probabilities are of tokens.
         prompt_hashes: of the whole texts, by the number of the prompt.
     """
 
@@ -80,7 +81,7 @@ class LoggedRollouts:
     prompt_hashes: tuple[int, ...] = ()
 
 
-BOTH = ("log_probability", "sampler_log_probability")
+OF_TOKENS = ("log_probability", "sampler_log_probability", "mask")  # columns that may hold a list
 READERS = {"truncated": read_truncated, "length": read_length, "advantage": read_last, "entropy": read_mean}
 OPTIONAL = ("length", "truncated", "advantage", "log_probability", "sampler_log_probability", "entropy", "task")
 
@@ -119,7 +120,7 @@ class Table:
         real = {role: self._read(role, row, of) for role in OPTIONAL if role in of}
         if real.get("log_probability", 0) > ROUNDING:
             raise Unreadable(f"log_probability is {real['log_probability']:g}; allowed: up to 0, in nats")
-        trainer, sampler, mask = (row.get(of.get(role, "")) for role in (*BOTH, "mask"))
+        trainer, sampler, mask = (row.get(of.get(role, "")) for role in OF_TOKENS)
         real |= ratio_sums(trainer, sampler, mask) | {"reward": reward, "correct": self._verdict(row, of)}
         answer = self._answer_of(row, of, completion)
         parts = {name: read_number(row[name], name) for name in columns.components if not is_absent(row.get(name))}
@@ -218,23 +219,13 @@ class Table:
         answer = np.frombuffer(self._answer, np.uint64)[counted] if self.has_answers else None
         step, prompt, key, reward, correct = (column[counted] for column in (step, prompt, key, reward, correct > 0))
         log, group = gather(form, step, prompt, correct, answer, key=key, reward=reward)
-        optional = {name: column[counted] for name, column in real.items() if name in OPTIONAL}
+        optional: dict[str, Any] = {name: column[counted] for name, column in real.items() if name in OPTIONAL}
         if "task" in optional:
             optional["task"] = np.nan_to_num(optional["task"], nan=-1).astype(int)
         parts = {name: np.frombuffer(values, float)[counted] for name, values in self._parts.items()}
-        rollouts = LoggedRollouts(
-            group,
-            step,
-            prompt,
-            reward,
-            correct,
-            answer,
-            parts,
-            **optional,
-            tasks=tuple(self._tasks),
-            token_ratios={name: column[counted] for name, column in real.items() if name in SUMS},
-            prompt_hashes=tuple(self._prompts),
-        )
+        ratios = {name: column[counted] for name, column in real.items() if name in SUMS}
+        optional |= {"tasks": tuple(self._tasks), "token_ratios": ratios, "prompt_hashes": tuple(self._prompts)}
+        rollouts = LoggedRollouts(group, step, prompt, reward, correct, answer, parts, **optional)
         return dataclasses.replace(log, prompts=tuple(self.titles), refused=refused), rollouts, tuple(notes)
 
     def _correct(self, reward: np.ndarray, verdict: np.ndarray) -> np.ndarray:
