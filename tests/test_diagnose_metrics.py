@@ -30,7 +30,7 @@ def shape(kind, count, start):
 @pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
 @pytest.mark.parametrize("count", [30, 100, 400])
 def test_intervals_hold_the_start_of_a_change_and_noise_is_no_change(count, correlation):
-    """95 % intervals hold the start in 86 of 100 series or more, and noise is a change in ten of 100 at most."""
+    """90 % intervals hold the start in 86 of 100 series or more, and noise is a change in ten of 100 at most."""
     source, steps, repeats = np.random.default_rng(count), np.arange(count), 100
     size = 4 * np.sqrt((1 + correlation) / (1 - correlation) * 30 / count)
     alarms = [find_change(steps, autoregression(source, count, correlation)) for _ in range(repeats)]

@@ -91,7 +91,7 @@ class MetricsReport(NamedTuple):
         lines = [f"metrics   {span}; they hold no rollouts"]
         for number, sentence in enumerate(self.sentences, 1):
             lines += textwrap.wrap(f"{number}. {sentence}", WIDTH, subsequent_indent="   ")
-        lines += ["", f"{'metric':<14} {'first':>9}    {'last':<9} change [95% interval of its beginning]"]
+        lines += ["", f"{'metric':<14} {'first':>9}    {'last':<9} change [90% interval of its beginning]"]
         for trend in self.trends:
             first, last = trend.ends(4)
             lines.append(f"{trend.name:<14} {first:>9} -> {last:<9} {describe(trend.change)}")
@@ -185,7 +185,7 @@ def _sentences(metrics: Metrics, trends: dict[str, Trend]) -> list[str]:
 BODY = """<h1>What these metrics tell</h1>
 <ol>{sentences}</ol>
 <div class="map">{plots}</div>
-<p>A red line marks where a change began, the band its 95% interval.</p>
+<p>A red line marks where a change began, the band its 90% interval.</p>
 <table><tr><th>metric</th><th>read from</th><th>first tenth</th><th>last tenth</th><th>change</th></tr>
 {rows}
 </table>"""
