@@ -73,6 +73,13 @@ def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None
         raise InputError(f"{name} = {value!r} is not a whole number; allowed: whole numbers from {low} {to}")
 
 
+def check_shares(name: str, values: Any) -> None:
+    """Raise ``InputError`` unless all numbers of an array are from 0 to 1."""
+    outside = ~((values >= 0) & (values <= 1))
+    if outside.any():
+        raise InputError(f"{name} = {values[outside][0]} is outside its range [0, 1]")
+
+
 def nearest(value: object, allowed: Iterable[object]) -> str | None:
     """Return the allowed value that begins with ``value`` or is nearest to it, whatever cases and dashes; or None.
 

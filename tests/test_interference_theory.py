@@ -240,18 +240,16 @@ def test_there_is_no_crossing(solved, changes):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: expected_speed("grpo", 4, np.array([0.5, 1.5])), r"solve_rates holds 1\.5; allowed: numbers in"),
+        (lambda: expected_speed("grpo", 4, np.array([0.5, 1.5])), r"solve_rates = 1\.5 is outside its range"),
         (lambda: expected_speed("grpo", 0, np.array([0.5])), r"group_size = 0 is outside its range \[1, inf"),
         (lambda: expected_speed("ppo", 4, np.array([0.5])), "estimator = 'ppo' is unknown"),
-        (lambda: bad_transfer(policies=POLICIES[0]), r"policies have shape \(4,\); allowed: \(prompts, actions\)"),
         (lambda: bad_transfer(policies=POLICIES * 2), "policy 0 has least entry 0.2 and sum 2.0; allowed: none below"),
-        (lambda: bad_transfer(correct=CORRECT[:2]), r"correct is bool of shape \(2, 4\); allowed: bool of \(3, 4\)"),
+        (lambda: bad_transfer(correct=CORRECT[:2]), r"correct has shape \(2, 4\); allowed: \(3, 4\)"),
         (lambda: bad_transfer(kernel=KERNEL[:2]), r"kernel has shape \(2, 3\); allowed: \(3, 3\)"),
         (lambda: bad_transfer(kernel=KERNEL * math.nan), "kernel holds NaN or infinity; allowed: finite numbers"),
         (lambda: bad_transfer(speeds=np.ones(2)), r"speeds has shape \(2,\); allowed: \(3,\)"),
         (lambda: bad_transfer(learning_rate=math.inf), "learning_rate = inf is outside its range"),
         (lambda: bad_transfer(temperature=0.0), r"temperature = 0\.0 is outside its range \(0, inf\)"),
-        (lambda: bad_transfer(counts=np.array([1, 1, 1, 0])), r"counts = \[1 1 1 0\] are not allowed; allowed: 4"),
         (lambda: log_odds_drift(KERNEL, np.ones(2)), r"solve_rates has shape \(2,\); allowed: \(3,\)"),
         (lambda: log_odds_drift(KERNEL[:, :2], np.ones(3)), r"effects has shape \(3, 2\); allowed: \(3, 3\)"),
         (lambda: pass_at_k_change(np.ones(2), np.ones(2), 0.5), r"k = 0\.5 is not allowed; allowed: finite numbers"),
@@ -351,4 +349,4 @@ def test_the_time_until_a_prompt_is_lost_is_that_of_many_small_steps(pace):
 )
 def test_rates_that_are_none(given_rates, message):
     assert message in refusal(judged_speed, "grpo", 4, SOLVED, *given_rates)
-    assert "solve_rates holds 1.2" in refusal(judged_masses, "grpo", 4, np.array([1.2]), 0.0, 0.0)
+    assert "solve_rates = 1.2" in refusal(judged_masses, "grpo", 4, np.array([1.2]), 0.0, 0.0)

@@ -269,4 +269,3 @@ def test_what_a_storage_cannot_hold_is_refused():
     assert "a logit is 1e+30" in refusal(simulate, custom([0.0, 1e30], [0]), "grpo", steps=2, storage="lumped")
     correct = np.array([[True]])
     assert "count = 2" in refusal(PromptBank, np.zeros((1, 1)), correct, correct, counts=np.array([2 * 10**18]))
-    assert "storage = 'sparse'" in refusal(Settings, "grpo", storage="sparse")

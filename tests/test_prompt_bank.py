@@ -50,10 +50,9 @@ def test_the_solve_rates_of_a_beta_are_its_quantiles():
     np.testing.assert_allclose(beta_rates(5, 3.0, 1.0), ((np.arange(5) + 0.5) / 5) ** (1 / 3), rtol=1e-12)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "txt"])
-def test_measured_solve_rates_come_from_a_file(tmp_path, suffix):
-    measured, path = np.array([0.5, 0.0, 1.0, 0.25]), tmp_path / f"rates.{suffix}"
-    {"npy": np.save, "txt": np.savetxt}[suffix](path, measured)
+def test_measured_solve_rates_come_from_a_file(tmp_path):
+    path = tmp_path / "rates.txt"
+    np.savetxt(path, [0.5, 0.0, 1.0, 0.25])
     bank = prompt_bank(solve_rates=str(path), margin=0.125)
     np.testing.assert_allclose(bank.solve_rates, [0.5, 0.125, 0.875, 0.25], rtol=1e-12)
     np.testing.assert_allclose(

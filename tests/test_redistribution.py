@@ -125,7 +125,7 @@ NO_POLICY = "allowed: none below 0, sum 1 to 1e-9"
         ({"correct_reward": -0.5}, "correct_reward = -0.5 is outside its range [0, inf)"),
         ({"incorrect_reward": 0.5}, "incorrect_reward = 0.5 is outside its range [-inf, 0]"),
         ({"learning_rate": float("nan")}, "learning_rate = nan"),
-        ({"group_size": 2.5}, "group_size = 2.5 is not allowed; allowed: whole numbers from 1 up"),
+        ({"group_size": 2.5}, "group_size = 2.5 is not a whole number; allowed: whole numbers from 1 up"),
         ({"group_size": 1}, "sampled holds 2 distinct actions; allowed: 1 to group_size = 1"),
         ({"sampled": np.zeros(3, bool)}, "sampled holds 0 distinct actions"),
     ],

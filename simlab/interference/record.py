@@ -84,11 +84,6 @@ class Record(NamedTuple):
         return [(int(i), float(column[i])) for i in np.argsort(column, kind="stable")[:count] if column[i] < 0]
 
 
-def record_path(folder: Path, step: int, estimator: str) -> Path:
-    """Return the path of a step's file."""
-    return folder / f"{step:08}.{estimator}.npz"
-
-
 def write_record(folder: Path, record: Record) -> Path:
     """Write the file of a record into a folder, which is made if need be; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +98,7 @@ def write_record(folder: Path, record: Record) -> Path:
         "solve_rate": np.asarray(record.solve_rate, np.float32),
         **({} if record.moved is None else {"moved": np.asarray(record.moved, np.float32)}),
     }
-    path = record_path(folder, record.step, record.facts["estimator"])
+    path = folder / f"{record.step:08}.{record.facts['estimator']}.npz"
     with whole_file(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
     return path

@@ -1,11 +1,10 @@
 """Easy and hard prompts that share a small network, all of whose layers are learned."""
 
-import contextlib
 import dataclasses
 import functools
 import inspect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -266,11 +265,14 @@ def initial_layers(
 
 def fit(start: Network, wanted: PromptBank, tolerance: float) -> Network:
     """Train all layers until the policies are those of a bank; ``InputError`` if they do not come to be so."""
+    from simlab.simulator.compiled import keep_on_disk  # noqa: PLC0415  # the simulator imports problems
+
     counts = np.asarray(start.counts)
     logits = wanted.logits - (wanted.logits @ counts / counts.sum())[:, None]
-    with _computing_in_float64():
-        found = jax.tree.map(np.asarray, _train(start, logits, tolerance))
-    parameters, error, steps = found
+    keep_on_disk()
+    # On the CPU, so that a problem is the same whatever device simulates it.
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        parameters, error, steps = jax.tree.map(np.asarray, _train(start, logits, tolerance))
     if not error <= tolerance:
         size = f"{len([name for name in start.hidden if name.startswith('weights')])} x {start.head.shape[1]} units"
         reached = f"a network of {size} fits {start.prompts} prompts with a relative error of {error:.3g}"
@@ -278,16 +280,6 @@ def fit(start: Network, wanted: PromptBank, tolerance: float) -> Network:
         raise InputError(f"{reached} after {steps} steps; allowed: {allowed}")
     head = {name: parameters.pop(name) for name in ("head", "head_biases")}
     return dataclasses.replace(start, hidden=parameters, **head)
-
-
-@contextlib.contextmanager
-def _computing_in_float64() -> Iterator[None]:
-    """Compute on the CPU, so that a problem is the same whatever device simulates it."""
-    from simlab.simulator.compiled import keep_on_disk  # noqa: PLC0415  # the simulator imports problems
-
-    keep_on_disk()
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
-        yield
 
 
 @jax.jit

@@ -26,11 +26,6 @@ LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
 LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
-FLOATS = (
-    "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
-    "top_p", "correction_bound", "isolation", "teacher", "tempering", "tempering_target", "tempering_memory",
-    "remedy_strength",
-)  # fmt: skip
 TRUE_REWARD, PLACEBO, PLACEBO_BY_GROUP = REWARDS = ("true", "placebo", "placebo_by_group")
 SWITCHES = ("kl", "entropy_bonus", "supervised", "update_norm", "isolation")  # 0 turns each off
 NO_REMEDY, ENDANGERED = "none", "endangered"
@@ -75,6 +70,9 @@ class TracedSettings(NamedTuple):
     tempering_target: Any = 0.5
     tempering_memory: Any = 0.95
     remedy_strength: Any = 1.0
+
+
+FLOATS = tuple(TracedSettings._field_defaults)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, check_shares
 from simlab.estimators import Estimator
 from simlab.estimators.registry import REGISTRY, estimator
 from simlab.order_statistics import MOST_SLACK, SLACK
@@ -113,9 +113,7 @@ def _group(rates: Float[np.ndarray, "..."], group_size: float) -> Group:
     """Check rates and make the groups that have them; a rate of a finite group becomes exactly s / G."""
     if group_size != math.inf:
         check_range("group_size", group_size, 1)
-    inside = (rates >= 0) & (rates <= 1)
-    if not inside.all():
-        raise InputError(f"p = {rates[~inside][0]} is outside its range [0, 1]")
+    check_shares("p", rates)
     if math.isinf(group_size):
         return Group(rates.ravel(), math.inf)
     if group_size != math.floor(group_size):

@@ -14,10 +14,10 @@ arXiv:1904.11455), and the fall of pass@k (Yue et al., arXiv:2504.13837; Nguyen 
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from scipy.special import xlogy
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, check_shares
 from simlab.estimators import Estimator
 from simlab.theory.masses import masses
 
@@ -93,7 +93,7 @@ def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rat
     >>> expected_advantages("dr_grpo", 2, np.array([0.0, 0.5])).success
     array([0.5 , 0.25])
     """
-    _check_shares("solve_rates", solve_rates)
+    check_shares("solve_rates", solve_rates)
     by_count, others = masses(name, group_size, **parameters), np.arange(group_size)
     chances = binomial_chances(group_size - 1, solve_rates)
     success = chances @ (group_size * by_count.success[1:] / (others + 1))
@@ -133,8 +133,9 @@ def transfer(
     array([[ 0.062, -0.047],
            [-0.047,  0.035]])
     """
-    each = _checked_counts(counts, policies)
-    _check_policies(policies, correct, each)
+    each = np.ones(policies.shape[1], dtype=np.int64) if counts is None else counts
+    _check_policies(policies, each)
+    _check_fits("correct", correct, policies.shape)
     _check_fits("kernel", kernel, (len(policies), len(policies)))
     _check_fits("speeds", speeds, (len(policies),))
     check_range("learning_rate", learning_rate)
@@ -156,7 +157,7 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
     Drift(own=array([0.4, 0.2]), incoming=array([ 0. , -0.8]))
     """
     _check_fits("solve_rates", solve_rates, (len(effects),))
-    _check_shares("solve_rates", solve_rates)
+    check_shares("solve_rates", solve_rates)
     _check_fits("effects", effects, (len(solve_rates), len(solve_rates)))
     spread = solve_rates * (1 - solve_rates)
     spread = np.where(spread > 0, spread, np.nan)
@@ -172,36 +173,17 @@ def binomial_chances(draws: int, shares: Rates) -> Rates:
     return np.asarray(np.exp(ways + xlogy(successes, shares) + xlogy(draws - successes, 1 - shares)))
 
 
-def _checked_counts(counts: Int[np.ndarray, " A"] | None, policies: Policies) -> Int[np.ndarray, " A"]:
-    if policies.ndim != 2:
-        raise InputError(f"policies have shape {policies.shape}; allowed: (prompts, actions)")
-    if counts is None:
-        return np.ones(policies.shape[1], dtype=np.int64)
-    positive = np.issubdtype(counts.dtype, np.integer) and (counts >= 1).all()
-    if counts.shape != policies.shape[1:] or not positive:
-        raise InputError(f"counts = {counts} are not allowed; allowed: {policies.shape[1]} whole numbers from 1 up")
-    return counts
-
-
-def _check_policies(policies: Policies, correct: Bool[np.ndarray, "M A"], each: Int[np.ndarray, " A"]) -> None:
+def _check_policies(policies: Policies, each: Int[np.ndarray, " A"]) -> None:
     totals = policies @ each
     wrong = ~((policies >= 0).all(axis=1) & (np.abs(totals - 1) <= 1e-9))
     if wrong.any():
         prompt = int(np.argmax(wrong))
         least, total = policies[prompt].min(initial=np.inf), totals[prompt]
         raise InputError(f"policy {prompt} has least entry {least} and sum {total}; allowed: none below 0, sum 1")
-    if correct.shape != policies.shape or correct.dtype != np.bool_:
-        raise InputError(f"correct is {correct.dtype} of shape {correct.shape}; allowed: bool of {policies.shape}")
 
 
-def _check_fits(name: str, values: Float[np.ndarray, "..."], shape: tuple[int, ...]) -> None:
+def _check_fits(name: str, values: Num[np.ndarray, "..."] | Bool[np.ndarray, "..."], shape: tuple[int, ...]) -> None:
     if values.shape != shape:
         raise InputError(f"{name} has shape {values.shape}; allowed: {shape}")
     if not np.isfinite(values).all():
         raise InputError(f"{name} holds NaN or infinity; allowed: finite numbers")
-
-
-def _check_shares(name: str, shares: Rates) -> None:
-    outside = ~((shares >= 0) & (shares <= 1))
-    if outside.any():
-        raise InputError(f"{name} holds {shares[outside].flat[0]}; allowed: numbers in [0, 1]")

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float
 
-from simlab.errors import InputError
+from simlab.errors import InputError, check_shares
 
 PerPrompt = Float[np.ndarray, " M"]
 Numbers = np.float64 | Float[np.ndarray, "..."]
@@ -97,8 +97,6 @@ def _check(solve_rates: PerPrompt, changes: PerPrompt) -> None:
     if solve_rates.ndim != 1 or not len(solve_rates) or changes.shape != solve_rates.shape:
         shapes = f"solve_rates {solve_rates.shape} and changes {changes.shape}"
         raise InputError(f"the shapes are {shapes}; allowed: one axis of one or more prompts each")
-    outside = ~((solve_rates >= 0) & (solve_rates <= 1))
-    if outside.any():
-        raise InputError(f"solve_rates holds {solve_rates[outside][0]}; allowed: numbers in [0, 1]")
+    check_shares("solve_rates", solve_rates)
     if not np.isfinite(changes).all():
         raise InputError("changes holds NaN or infinity; allowed: finite numbers")

@@ -7,7 +7,7 @@ import xarray as xr
 from jaxtyping import Float, Shaped
 from scipy.optimize import least_squares
 
-from simlab.errors import InputError
+from simlab.errors import InputError, check_shares
 
 PARAMETERS = ("scale", "exponent", "shift")
 STARTING_SHIFTS = np.geomspace(1e-3, 1e4, 15)  # above the shift at which the smallest k would lie at 0
@@ -55,7 +55,8 @@ def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.nda
     k, curve = _checked(np.asarray(k, dtype=float), np.asarray(pass_at_k, dtype=float))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # SciPy's of a Jacobian that is 0
         gaps = np.log(k - k.min())  # -infinity at the smallest k
-        starts = sorted((_start(k, curve, shift) for shift in STARTING_SHIFTS), key=lambda x: _cost(x, gaps, curve))
+        starts = [_start(k, curve, shift) for shift in STARTING_SHIFTS]
+        starts.sort(key=lambda x: float(np.sum(_residuals(x, gaps, curve) ** 2)))
         fits = [least_squares(_residuals, x, _slopes, args=(gaps, curve), x_scale="jac") for x in starts[:REFINED]]
         best = min(fits, key=lambda fit: float(fit.cost))
         scale, exponent, distance = np.exp(best.x[0]), best.x[1], np.exp(best.x[2])
@@ -92,9 +93,7 @@ def _checked(k: np.ndarray, curve: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(f"k and pass@k have shapes {k.shape} and {curve.shape}; allowed: one axis, of equal length")
     if not np.isfinite(k).all() or np.any(k < 1) or len(np.unique(k)) < 4:
         raise InputError(f"k = {k.tolist()}; allowed: four or more different numbers from 1 up")
-    outside = ~((curve >= 0) & (curve <= 1))
-    if outside.any():
-        raise InputError(f"pass@k = {curve[outside][0]:g} is outside its range [0, 1]")
+    check_shares("pass@k", curve)
     inside = (curve > 0) & (curve < 1)
     if inside.sum() < 3:
         raise InputError(f"pass@k lies inside (0, 1) at {inside.sum()} k; allowed: at three or more")
@@ -108,11 +107,6 @@ def _start(k: np.ndarray, curve: np.ndarray, distance: float) -> np.ndarray:
     inside = (curve > 0) & (curve < 1)
     slope, level = np.polyfit(np.log(k[inside] - k.min() + distance), np.log(-np.log(curve[inside])), 1)
     return np.array([level, -slope, np.log(distance)])
-
-
-def _cost(x: np.ndarray, gaps: np.ndarray, curve: np.ndarray) -> float:
-    """The sum of squared residuals."""
-    return float(np.sum(_residuals(x, gaps, curve) ** 2))
 
 
 def _log_fall(x: np.ndarray, gaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

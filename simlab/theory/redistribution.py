@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, check_whole
 
 Vector = Float64[np.ndarray, "N"]
 Subset = Bool[np.ndarray, "N"]
@@ -38,8 +38,7 @@ def logit_update(
     check_range("correct_reward", correct_reward, 0)
     check_range("incorrect_reward", incorrect_reward, high=0)
     check_range("learning_rate", learning_rate)
-    if not float(group_size).is_integer() or group_size < 1:
-        raise InputError(f"group_size = {group_size} is not allowed; allowed: whole numbers from 1 up")
+    check_whole("group_size", group_size, 1)
     if not 1 <= sampled.sum() <= group_size:
         raise InputError(f"sampled holds {sampled.sum()} distinct actions; allowed: 1 to group_size = {group_size}")
     rewards = np.where(sampled, np.where(correct, correct_reward, incorrect_reward), 0.0)

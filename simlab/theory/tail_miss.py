@@ -2,7 +2,7 @@
 
 mu is the probability that a rollout is correct, and tau <= mu that it lies in the target, a subset of the correct
 actions; a group is *active* when it holds both a correct and an incorrect rollout. All functions broadcast, and raise
-``InputError`` for arguments outside their ranges or shapes that do not fit.
+``InputError`` for arguments outside their ranges.
 """
 
 from typing import cast
@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Shaped
 
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError, check_range, check_shares, check_whole
 from simlab.theory.redistribution import check_policy
 
 Numbers = int | float | np.number | Shaped[np.ndarray, "*#shape"]
@@ -62,19 +62,11 @@ def _active(size: Probabilities, correct: Probabilities, incorrect: Probabilitie
 def _checked(group_size: Numbers, correct_mass: Numbers, target_mass: Numbers) -> list[Float[np.ndarray, "..."]]:
     """The three arguments as float64 arrays of one shape."""
     arguments = [np.asarray(argument, dtype=np.float64) for argument in (group_size, correct_mass, target_mass)]
-    try:
-        size, correct, target = arrays = list(np.broadcast_arrays(*arguments))
-    except ValueError:
-        shapes = ", ".join(str(argument.shape) for argument in arguments)
-        raise InputError(
-            f"group_size, correct_mass, target_mass have shapes {shapes}, which do not broadcast"
-        ) from None
+    size, correct, target = arrays = list(np.broadcast_arrays(*arguments))
     valid = np.isfinite(size) & (size >= 1) & (size == np.floor(size))
     if not valid.all():
         raise InputError(f"group_size = {size[~valid][0]} is not allowed; allowed: whole numbers from 1 up")
-    inside = (correct >= 0) & (correct <= 1)
-    if not inside.all():
-        raise InputError(f"correct_mass = {correct[~inside][0]} is outside its range [0, 1]")
+    check_shares("correct_mass", correct)
     inside = (target >= 0) & (target <= correct)
     if not inside.all():
         low, high = target[~inside][0], correct[~inside][0]

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import beta
 
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError, check_range, check_shares, check_whole
 from simlab.theory.interference import binomial_chances
 
 Rates = Float[np.ndarray, " P"]
@@ -30,7 +30,7 @@ def weight_variance(weights: Float[np.ndarray, " counts"], p: Rates) -> Rates:
     """
     if weights.ndim != 1 or len(weights) < 2:
         raise InputError(f"weights have shape {weights.shape}; allowed: one axis of two or more")
-    _check_rates(p)
+    check_shares("p", p)
     size = len(weights) - 1
     chance = binomial_chances(size, p)
     mean = chance @ weights
@@ -42,16 +42,10 @@ def power_alpha_variance(p: Rates, alpha: float, group_size: int) -> Rates:
     """C^2 p (1 - p)^(2 alpha - 1) (1 - (1 + alpha) p)^2 / G, C the ``peak_constant`` ``[fade:eq-30]``."""
     check_range("alpha", alpha, 0.5)
     check_whole("group_size", group_size, 1)
-    _check_rates(p)
+    check_shares("p", p)
     slope_squared_times_q = (1 - p) ** (2 * alpha - 1) * (1 - (1 + alpha) * p) ** 2
     variance: Rates = peak_constant(alpha) ** 2 * p * slope_squared_times_q / group_size
     return variance
-
-
-def _check_rates(p: Rates) -> None:
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        raise InputError(f"p = {p[outside][0]} is outside its range [0, 1]")
 
 
 def focal_scale(gamma: float) -> float:
