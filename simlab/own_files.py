@@ -106,7 +106,10 @@ def _split(reference: str) -> tuple[Path, str]:
     file, colon, name = reference.rpartition(":")
     if not colon or not name.isidentifier() or not file.endswith(".py"):
         raise InputError(f"{reference!r} names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py:weight")
-    return Path(file).resolve(), name
+    try:
+        return Path(file).resolve(), name
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise InputError(f"{reference!r}: {file} cannot be read: {reason(error)}") from None
 
 
 def _module(path: Path) -> tuple[types.ModuleType, str]:

@@ -151,3 +151,32 @@ def test_a_budget_takes_the_place_of_a_presets_steps_and_steps_that_of_a_budget(
 )
 def test_a_budget_that_cannot_be_is_refused_in_one_line(arguments, message):
     assert message in refusal(lambda: Plan(asked(*BANK, "--group-size", "4", *arguments)))
+
+
+OWN_BANK = """
+import numpy as np
+from simlab.problems import PromptBank
+
+def problem(prompts: int = 4):
+    rng = np.random.default_rng(0)
+    correct = np.arange(6) < np.full((prompts, 1), 2)
+    rewards = np.stack([correct, rng.random((prompts, 6))], axis=1)
+    return PromptBank(rng.normal(size=(prompts, 6)), correct, correct, rewards=rewards, reward_weights=[1, 0.5])
+"""
+
+
+@pytest.mark.slow
+def test_graded_rewards_cost_what_right_and_wrong_do_under_an_allocation(tmp_path):
+    """3 prompts of 4 rollouts at 2 each, and 5 for the step: 29; a record is that of the steps it pays for."""
+    (tmp_path / "mine.py").write_text(OWN_BANK)
+    plan = Plan(asked("--problem", f"{tmp_path}/mine.py:problem", "--arms", "gdpo", "--seeds", "2", "--group-size", "4",
+                      "--param", "prompts_per_step=3", "--param", "allocation=even,variance", "--budget", "100",
+                      "--rollout-cost", "2", "--update-cost", "5", "--records", "2"))  # fmt: skip
+    result = run(plan, tmp_path / "spent.nc")
+    assert list(result.part.values) == ["part 1", "part 2"]
+    for index, cell in plan.cells.items():
+        assert cell.step_cost == 3 * 4 * 2 + 5
+        assert result.steps_taken.values[index].tolist() == [0, *step_by_step([50, 100], 29)] == [0, 1, 3]
+        alone = simulate(cell.problem, [cell.settings] * 2, range(2), np.array([3]))
+        for name in ("q_pos", "mean_reward", "part_reward", "d_q_pos"):
+            np.testing.assert_array_equal(result[name].values[index][:, 2], alone[name][:, -1])

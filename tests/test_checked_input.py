@@ -108,6 +108,7 @@ def test_lengths_of_a_run_that_are_no_lengths(name):
 
 def test_steps_and_seeds_that_no_run_has():
     for steps, seeds, message in (
+        ([], [0], "allowed: one or more whole numbers, increasing"),
         ([0, 2], [0], "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
         ([2], [], "there is no seed to run"),
         ([2], [-1], "seed = -1 is outside its range [0, 4294967295]"),

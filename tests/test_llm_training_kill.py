@@ -50,7 +50,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(kind, lines, tmp_path):
     out, unbroken = tmp_path / "run", tmp_path / "unbroken" / "run"
     kill_after(out, lines=lines, delay=0.01, kind=kind)
     assert lines <= lines_of(out) < 48
-    for path in out.glob("arms/*/*/metrics.jsonl"):
+    for path in (*out.glob("arms/*/*/metrics.jsonl"), *out.glob("arms/*/*/evaluation.jsonl")):
         with path.open("a") as file:
             file.write('{"step": 9, "rew')
     long_run(out, kind=kind, resume=True)

@@ -139,10 +139,12 @@ def test_a_file_or_name_that_is_not_there_is_refused(here):
     written(here, "weight = chain(center('mean'))")
     (here / "mine.txt").write_text("weight = 1")
     (here / "folder.py").mkdir()
+    (here / "loop.py").symlink_to(here / "loop.py")
     for text, message in (
         ("none.py:weight", "none.py cannot be read: No such file or directory"),
         ("mine.txt:weight", "'mine.txt:weight' names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py"),
         ("folder.py:weight", "folder.py is no regular file"),
+        ("loop.py:weight", "loop.py"),
         ("mine.py:wieght", "'mine.py:wieght': mine.py has no 'wieght'; its names: Method, Surrogate, center, chain,"),
     ):
         assert message in refusal(parse(text).build)

@@ -165,6 +165,17 @@ def test_what_is_no_share_is_refused(value):
     assert "base model" in reason_of(one_seed(RISING.at(COMPUTE), value))
 
 
+def test_curves_say_what_is_wrong_with_them():
+    for seeds, compute, reason in (
+        ([0], [0.0, 1.0], "increasing, above 0"),
+        ([0], [2.0, 1.0], "increasing, above 0"),
+        ([3, 3], [1.0, 2.0], "[3, 3]"),
+        ([], [1.0, 2.0], "one or more"),
+    ):
+        count = len(seeds)
+        assert reason in refusal(Curves, np.array(seeds, int), np.array(compute), np.zeros((count, 2)), np.zeros(count))
+
+
 def test_early_points_can_be_left_out():
     """A jump at the start, which the later points do not share, bends the fit unless it is left out."""
     values = RISING.at(COMPUTE)

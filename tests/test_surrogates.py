@@ -257,3 +257,12 @@ def test_a_weight_is_finite_and_never_turns_an_advantage_round(name, ratio, adva
     weight = surrogate(name).coefficient(*one_token(ratio, advantage)).item()
     assert math.isfinite(weight)
     assert weight * advantage >= 0
+
+
+@pytest.mark.parametrize("name", ["cispo", "ipo_mask"])
+def test_a_ratio_that_is_nan_is_no_coefficient_of_0(name):
+    half = np.full((1, 2, 2), np.log(0.5))
+    rollouts = Rollouts(np.array([[1.0, 0.0]]), token_mask=np.ones((1, 2, 2), bool), old_logp=half)
+    ratio = np.array([[[1.0, np.nan], [1.0, 1.0]]])
+    coefficient = surrogate(name).coefficient(ratio, np.array([[[1.0], [-1.0]]]), rollouts)
+    assert np.isnan(coefficient[0, 0, 1])

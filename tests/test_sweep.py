@@ -205,6 +205,14 @@ def test_a_result_or_manifest_with_a_flipped_bit_is_refused_and_left_as_it_is(un
     assert (tmp_path / name).read_bytes() == content
 
 
+def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
+    out = tmp_path / "sweep.nc"
+    eight = run(dataclasses.replace(SWEEP, seeds=8), out)
+    sixteen = run(dataclasses.replace(SWEEP, seeds=16), out, overwrite=True)
+    assert "6 of 12 units are finished already" in capsys.readouterr().err
+    assert sixteen.isel(seed=slice(8)).drop_attrs().equals(eight.drop_attrs())
+
+
 @pytest.mark.parametrize("other", ["code", "configuration"])
 def test_parts_of_other_code_are_left_alone_and_said_to_be(unbroken, resumed, capsys, monkeypatch, other):
     sweep = dataclasses.replace(

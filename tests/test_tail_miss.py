@@ -98,6 +98,7 @@ def test_no_digit_is_lost_for_rare_targets_and_large_groups(group_size, correct_
         ((4, np.array([0.5, np.nan]), 0.1), "correct_mass = nan is outside its range [0, 1]"),
         ((4, 0.5, 0.75), "target_mass = 0.75 is outside its range [0, correct_mass = 0.5]"),
         ((4, 0.5, -0.25), "target_mass = -0.25"),
+        ((np.array([1, 2]), np.array([0.5, 0.5, 0.5]), 0.1), "which do not broadcast"),
     ],
 )
 @pytest.mark.parametrize("function", [tail_miss, conditional_tail_miss])

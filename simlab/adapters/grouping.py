@@ -5,6 +5,7 @@ from itertools import chain
 
 from array_api_compat import array_namespace
 
+from simlab.errors import InputError
 from simlab.estimators.base import State
 from simlab.rollouts import Array
 
@@ -17,6 +18,8 @@ class Grouping:
     Attributes:
         shape: (P, G), prompts in the order of their first rows, and rollouts of the largest group.
 
+    Raises: InputError: for no rows.
+
     >>> grouping = Grouping(["a", "b", "a"])
     >>> grouping.groups(np.array([1.0, 2.0, 3.0])).tolist()
     [[1.0, 3.0], [2.0, 0.0]]
@@ -28,6 +31,8 @@ class Grouping:
         members: dict[Hashable, list[int]] = {}
         for row, prompt in enumerate(prompts):
             members.setdefault(prompt, []).append(row)
+        if not members:
+            raise InputError("a batch has no rows; allowed: one or more")
         largest = max(map(len, members.values()))
         self.shape = len(members), largest
         self._group_rows = [rows + [-1] * (largest - len(rows)) for rows in members.values()]

@@ -10,7 +10,7 @@ from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import Log
 from simlab.diagnose.predict import Prediction, predict
 from simlab.diagnose.recommend import SMALLEST, Recommendation, WeightEffects
-from simlab.diagnose.solve_rates import PassAtK, Population, SolveRates
+from simlab.diagnose.solve_rates import WINDOWS, PassAtK, Population, SolveRates
 from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typical_solution
 from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
@@ -69,6 +69,7 @@ def diagnose(
     others: tuple[str, ...] = OTHERS,
     rollouts: int | None = None,
     level: float = LEVEL,
+    windows: int = WINDOWS,
     holdout: float = 0.0,
     simulate: bool = False,
     seed: int = 0,
@@ -82,6 +83,7 @@ def diagnose(
         others: estimators whose gradient masses are compared with its own.
         rollouts: the budget of a step, to split into prompts x G; None for the median of the log's last window.
         level: the level of the intervals.
+        windows: windows of steps; the last is the present.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
         simulate: simulate difficulty weights on the fitted bank, which takes a minute or two.
         seed: the seed of the bootstrap.
@@ -91,7 +93,7 @@ def diagnose(
     """
     check_range("level", level, 0.5, 0.999)
     check_options(estimator, others, rollouts=rollouts, holdout=holdout, seed=seed)
-    parts = solve_rates.split_windows(log)
+    parts = solve_rates.split_windows(log, windows)
     last = parts[-1]
     now = solve_rates.fit_population(last, level)
     observed = dead_groups.observe_groups(last)

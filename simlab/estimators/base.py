@@ -77,10 +77,10 @@ def or_one(values: Array) -> Array:
 
 
 def clamp(values: Array, low: Scalar, high: Scalar) -> Array:
-    """Limit values to the range from ``low`` to ``high``."""
+    """Limit values to the range from ``low`` to ``high``; NaN stays, so that a broken ratio shows."""
     xp = array_namespace(values)
-    values = xp.where(values > low, values, xp.ones_like(values) * low)
-    return xp.where(values < high, values, xp.ones_like(values) * high)
+    values = xp.where(values < low, xp.ones_like(values) * low, values)
+    return xp.where(values > high, xp.ones_like(values) * high, values)
 
 
 def present_rollouts(rollouts: Rollouts) -> Array:

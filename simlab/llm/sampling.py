@@ -121,8 +121,8 @@ def sample(
         at_once: most completions that are sampled at once, at least those of one prompt; the others wait. Without it
             none waits.
 
-    Raises: InputError: for a prompt that is empty or leaves no room for ``max_new_tokens`` in the model's context, and
-    for more candidates than there are tokens. The settings of training check the other numbers.
+    Raises: InputError: for a prompt that is empty or leaves no room for ``max_new_tokens`` in the model's context, for
+    tokens outside the vocabulary, and for more candidates than it has. Settings of training check the other numbers.
     """
     check_whole("top_n", top_n, 0, config.vocab_size)
     for index, prompt in enumerate(prompts):
@@ -133,8 +133,13 @@ def sample(
                 f"prompt {index} has {len(prompt)} tokens, and {max_new_tokens} new ones are asked for; "
                 f"allowed: {config.max_positions} in all, the model's context"
             )
+        for token in prompt:
+            if not 0 <= token < config.vocab_size:
+                raise InputError(f"prompt {index} has token {token}; allowed: 0 to {config.vocab_size - 1}")
     stops = np.zeros(config.vocab_size, bool)
-    stops[list(config.eos_ids if stop_ids is None else stop_ids)] = True
+    for token in config.eos_ids if stop_ids is None else stop_ids:
+        check_whole("stop token", token, 0, config.vocab_size - 1)
+        stops[token] = True
     truncation = Truncation(jnp.int32(min(top_k, config.vocab_size)), jnp.float32(top_p), jnp.float32(min_p))
     count = part_count(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
     cuts = [len(prompts) * index // count for index in range(count + 1)]

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import least_squares
 from scipy.special import expit
 
-from simlab.errors import check_range
+from simlab.errors import InputError, check_range
 
 LOWEST, HIGHEST = 0.0, 1.0  # A
 EXPONENTS = (0.05, 20.0)  # B; the paper's lie between 1 and 3
@@ -40,6 +40,16 @@ class Curves:
     compute: Float[np.ndarray, " N"]
     values: Float[np.ndarray, "S N"]
     base: Float[np.ndarray, " S"]
+
+    def __post_init__(self) -> None:
+        if not len(self.seeds):
+            raise InputError("seeds hold nothing; allowed: one or more")
+        if len(set(self.seeds.tolist())) < len(self.seeds):
+            raise InputError(f"seeds hold one twice: {self.seeds.tolist()}; allowed: each once")
+        rises = np.diff(self.compute, prepend=0.0) > 0
+        if not rises.all():
+            index = int(np.argmin(rises))
+            raise InputError(f"compute holds {self.compute[index]} at place {index}; allowed: increasing, above 0")
 
     def of_seeds(self, seeds: Int[np.ndarray, " C"]) -> "Curves":
         """Return those of some seeds, in their order."""

@@ -270,6 +270,8 @@ def check_shards(problem: Problem, settings: Settings, shards: int) -> None:
 
 def check_run(steps: Int[np.ndarray, " R"], seeds: Sequence[int]) -> None:
     """Raise ``InputError`` for recorded steps that do not increase from 1 up, no seed, or one outside its range."""
+    are_whole = np.ndim(steps) == 1 and len(steps) and np.issubdtype(np.asarray(steps).dtype, np.integer)
+    _refuse(not are_whole, f"steps = {steps!r}; allowed: one or more whole numbers, increasing")
     check_whole("steps", int(steps[-1]), 1, LARGEST_INT)
     falls = int(steps[0]) < 1 or np.any(np.diff(steps) < 1)
     _refuse(falls, f"steps = {list(map(int, steps))}; allowed: whole numbers from 1 up, increasing")

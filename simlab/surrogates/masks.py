@@ -82,7 +82,7 @@ def ipo_mask(delta: Scalar = 0.1) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         change = array_namespace(ratio).abs(_change(ratio, rollouts))
-        return masked(product(ratio, advantages), change <= delta)
+        return masked(product(ratio, advantages), ~(change > delta))
 
     return Surrogate(coefficient, frozenset({"old_logp"}), exchangeable=True)
 
@@ -121,6 +121,6 @@ def sequence_mask(low: Scalar = 0.999, high: Scalar = 1.002) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         mean = array_namespace(ratio).exp(mean_log_ratio(ratio, rollouts))
-        return masked(product(ratio, advantages), (mean >= low) & (mean <= high))
+        return masked(product(ratio, advantages), ~((mean < low) | (mean > high)))
 
     return Surrogate(coefficient, exchangeable=True)

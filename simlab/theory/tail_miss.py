@@ -2,7 +2,7 @@
 
 mu is the probability that a rollout is correct, and tau <= mu that it lies in the target, a subset of the correct
 actions; a group is *active* when it holds both a correct and an incorrect rollout. All functions broadcast, and raise
-``InputError`` for arguments outside their ranges.
+``InputError`` for arguments outside their ranges or shapes that do not fit.
 """
 
 from typing import cast
@@ -62,7 +62,13 @@ def _active(size: Probabilities, correct: Probabilities, incorrect: Probabilitie
 def _checked(group_size: Numbers, correct_mass: Numbers, target_mass: Numbers) -> list[Float[np.ndarray, "..."]]:
     """The three arguments as float64 arrays of one shape."""
     arguments = [np.asarray(argument, dtype=np.float64) for argument in (group_size, correct_mass, target_mass)]
-    size, correct, target = arrays = list(np.broadcast_arrays(*arguments))
+    try:
+        size, correct, target = arrays = list(np.broadcast_arrays(*arguments))
+    except ValueError:
+        shapes = ", ".join(str(argument.shape) for argument in arguments)
+        raise InputError(
+            f"group_size, correct_mass, target_mass have shapes {shapes}, which do not broadcast"
+        ) from None
     valid = np.isfinite(size) & (size >= 1) & (size == np.floor(size))
     if not valid.all():
         raise InputError(f"group_size = {size[~valid][0]} is not allowed; allowed: whole numbers from 1 up")
