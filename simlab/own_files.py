@@ -104,7 +104,7 @@ sys.addaudithook(lambda event, arguments: _note_opened(*arguments) if event == "
 
 def _split(reference: str) -> tuple[Path, str]:
     file, colon, name = reference.rpartition(":")
-    if not colon or not name.isidentifier() or not file.endswith(".py"):
+    if not colon or not name.isidentifier() or not file.endswith(".py") or "\0" in file:
         raise InputError(f"{reference!r} names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py:weight")
     try:
         return Path(file).resolve(), name

@@ -17,6 +17,7 @@ from simlab.columns import grid_dimensions, lacking, plain, record_axis, seed_co
 from simlab.errors import InputError
 from simlab.files import WRITER, check_outputs, write_output
 from simlab.intervals import BAND_SEEDS, Bounds, bounds_of, over_seeds
+from simlab.reading import reason
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
@@ -171,8 +172,11 @@ def check_figures(*paths: Path) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure of a result, of the kind that the suffix says; ``InputError`` if it cannot be written."""
     check_figure(path)
-    with matplotlib.style.context(STYLE):
-        write_figure(figure, path)
+    try:
+        with matplotlib.style.context(STYLE):
+            write_figure(figure, path)
+    except (OSError, ValueError) as error:  # a name with $ is mathematics to matplotlib
+        raise InputError(f"cannot write {path}: {reason(error)}; the result is kept") from None
 
 
 def write_figure(figure: Figure, path: Path) -> None:

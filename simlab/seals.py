@@ -53,6 +53,8 @@ def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
         content = json.loads(data)
     except (ValueError, RecursionError):
         raise Damaged("it is no JSON") from None
+    if not isinstance(content, dict):
+        raise Damaged("it is no JSON object")
     return verified(content, name)
 
 

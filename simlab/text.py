@@ -11,7 +11,8 @@ import numpy as np
 
 from simlab.errors import InputError
 
-SHOWN = 30  # characters of a long value in a message
+LONGEST_NUMBER = 32  # characters; the digits of a float are at most 17
+SHOWN = 60  # characters of a long value in a message
 LARGEST_PLAIN = 1e15  # a larger number is written with an exponent
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _PARSING = threading.Lock()
@@ -32,6 +33,8 @@ def read_number(text: str) -> int | float:
     >>> read_number("-12"), read_number("1e-3")
     (-12, 0.001)
     """
+    if len(text) > LONGEST_NUMBER:
+        raise InputError(f"the number {shortened(text)} is too long; allowed: up to {LONGEST_NUMBER} characters")
     if not NUMBER.fullmatch(text):
         raise InputError(f"{text!r} is not a number")
     try:
@@ -64,9 +67,9 @@ def shortened(text: str) -> str:
     """Write a text as a message names it: only its beginning, if it is long.
 
     >>> print(shortened("1" * 400))
-    '111111111111111111111111111111...' (400 characters)
+    '111111111111111111111111111111111111111111111111111111111111...' (400 characters)
     """
-    return repr(text) if len(text) <= 2 * SHOWN else f"{text[:SHOWN] + '...'!r} ({len(text)} characters)"
+    return repr(text) if len(text) <= SHOWN else f"{text[:SHOWN] + '...'!r} ({len(text)} characters)"
 
 
 def plain_number(value: float | np.floating[Any], digits: int = 3, sign: str = "") -> str:

@@ -151,6 +151,8 @@ def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     if arguments and not arguments[0].startswith("-") and arguments[0] not in commands:
         hint = did_you_mean(arguments[0], commands)
         raise InputError(f"unknown command {arguments[0]!r}{hint}; allowed: {', '.join(commands)}")
+    if empty := next((text for text in arguments if text.endswith("=--")), None):  # argparse would drop the option
+        raise InputError(f"{empty} gives no value; see {parser.prog} --help")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         name, _, _ = unknown[0].partition("=")

@@ -80,7 +80,7 @@ def _read_parameters(sweep: Sweep, defaults: Mapping[str, Any], pairs: Sequence[
 
 def parse_size(text: str) -> int:
     """Return the bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024."""
-    match = re.fullmatch(r"(\d+\.?\d*(?:e\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"((?:\d+\.?\d*|\.\d+)(?:e\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
     if not 0 < size < math.inf:
         raise InputError(f"{text!r} is not a size; allowed: a number with MB or GB, such as 2GB")

@@ -18,6 +18,9 @@ from simlab.simulator.runner import labelled
 from simlab.sweeps.parameters import WORDS
 from simlab.sweeps.plan import Plan, Unit
 
+# Raised by h5py and xarray for a damaged file.
+FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
+
 
 def assemble(plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]]) -> xr.Dataset:
     """Put the records of all units into one dataset, whose first dimensions are those of the grid and the seed."""
@@ -79,7 +82,7 @@ def read(path: Path) -> xr.Dataset:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             return dataset.load()
-    except Exception as error:  # h5py and xarray raise many kinds for a damaged file
+    except FAILURES as error:
         raise InputError(f"{path} is damaged ({reason(error)})") from None
 
 
@@ -98,5 +101,5 @@ def configuration(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged ({error})") from None
     except InputError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         raise InputError(f"{path} does not hold the result of a sweep ({reason(error)})") from None

@@ -133,7 +133,12 @@ def transfer(
     array([[ 0.062, -0.047],
            [-0.047,  0.035]])
     """
-    each = np.ones(policies.shape[1], dtype=np.int64) if counts is None else counts
+    each = np.ones(policies.shape[1:], dtype=np.int64) if counts is None else counts
+    if policies.ndim != 2 or each.shape != policies.shape[1:] or (each < 1).any():
+        raise InputError(
+            f"policies have shape {policies.shape}, counts are {each}; "
+            "allowed: (prompts, actions), and one whole number from 1 up for each action"
+        )
     _check_policies(policies, each)
     _check_fits("correct", correct, policies.shape)
     _check_fits("kernel", kernel, (len(policies), len(policies)))

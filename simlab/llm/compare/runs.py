@@ -103,6 +103,9 @@ def select_set(run: Run, name: str) -> Run:
     if name not in set_names(run):
         names = ", ".join(set_names(run)) or "none, it has one"
         raise InputError(f"{run.folder} has no evaluation set {name!r}; allowed: {names}")
+    for evaluation in run.evaluations():
+        if name not in evaluation.sets:
+            raise InputError(f"the evaluation of {run.folder} at step {evaluation.step} lacks the set {name}")
 
     def select(seeds: Mapping[int, Training]) -> dict[int, Training]:
         return {

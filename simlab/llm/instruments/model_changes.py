@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
+from simlab.errors import InputError
 from simlab.estimators.tokens import covariance_terms, of_tokens
 from simlab.llm.completions import CompletionBatch, completion_states
 from simlab.llm.config import ModelConfig
@@ -104,6 +105,8 @@ def weight_change_metrics(start: Parameters, current: Parameters) -> dict[str, f
     ``weight_change_r1`` is the share of the squared norm in the leading direction ``[fade:prop-15.1]``, ``..._gap`` is
     s_1 / s_2, ``..._srank`` counts the directions that hold 99 % of the sum of the singular values (FADE's Figure 5),
     and ``..._norm`` is Frobenius'.
+
+    Raises: InputError: for parameters that are not finite.
     """
     last, rows = dict(named(current)), []
     for name, old in named(start):
@@ -111,7 +114,10 @@ def weight_change_metrics(start: Parameters, current: Parameters) -> dict[str, f
         if old.ndim != 2 + stacked:
             continue
         for before, after in zip(old, last[name], strict=True) if stacked else [(old, last[name])]:
-            spectrum = singular_values(np.asarray(after).astype(float) - np.asarray(before).astype(float))
+            change = np.asarray(after).astype(float) - np.asarray(before).astype(float)
+            if not np.isfinite(change).all():
+                raise InputError(f"parameter {name} holds NaN or infinity; allowed: finite numbers")
+            spectrum = singular_values(change)
             if spectrum.any():
                 measures = leading_share(spectrum), singular_gap(spectrum), effective_rank(spectrum)
                 rows.append([*map(float, measures), float(np.linalg.norm(spectrum))])

@@ -34,6 +34,7 @@ KINDS: dict[Any, tuple[Any, str]] = {
 
 
 check_positive = functools.partial(check_range, low=0, open_low=True)
+LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
 Count = Annotated[int, check_whole, 1]
 CountOrNone = Annotated[int, check_whole, 0]
 Positive = Annotated[float, check_positive]
@@ -198,7 +199,7 @@ class PolicyGradientSettings(OptimizerSettings):
     false_negative: float = 0.0
     errors_of: str = "rollout"
     verifier_correction: str = "none"
-    lag: CountOrNone = 0
+    lag: Annotated[int, check_whole, 0, LARGEST_LAG] = 0
     sampler: Annotated[str, check_choice, ("exact", "bfloat16")] = "exact"  # the decoder computes in no float16
     correction: Annotated[str, check_choice, mismatch.CORRECTIONS] = "none"
     correction_unit: Annotated[str, check_choice, mismatch.UNITS] = "token"
