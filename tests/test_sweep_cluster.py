@@ -1,6 +1,7 @@
 """A sweep on Dask's workers: the same numbers as here, even if workers die. Run with ``-m dask``."""
 
 import contextlib
+import dataclasses
 import os
 import random
 import shutil
@@ -64,6 +65,15 @@ def test_the_numbers_and_parts_are_those_of_this_process(workers, unbroken, tmp_
     assert read(out).identical(read(unbroken))
     assert parts_of(out) == parts_of(unbroken)
     assert len(parts_of(out)) == UNITS
+
+
+def test_what_was_begun_here_goes_on_there(workers, unbroken, tmp_path, capsys):
+    out = tmp_path / "sweep.nc"
+    run(dataclasses.replace(SWEEP, seeds=8), out)
+    capsys.readouterr()
+    result = run(SWEEP, out, workers=workers, overwrite=True)
+    assert f"{UNITS // 2} of {UNITS} units are finished already" in capsys.readouterr().err
+    assert result.identical(read(unbroken))
 
 
 def test_a_problem_in_a_file_is_sent_with_what_it_holds(workers, tmp_path):

@@ -21,9 +21,10 @@ from simlab.surrogates import SURROGATES, Surrogate, ppo_clip
 from simlab.sweeps import Plan
 from simlab.sweeps.plan import MOST_PROBLEMS, batches
 from simlab.sweeps.result import read
-from simlab.sweeps.run import run
+from simlab.sweeps.run import parts_folder, run
 
 NAME = "own_sign"
+UNITS = 3  # blocks of 8 seeds
 
 
 def constructor(sign):
@@ -46,6 +47,24 @@ def small(**changes):
 
 def unit_names(sweep):
     return {unit.name for unit in Plan(sweep).units("", "cpu")}
+
+
+@pytest.mark.slow
+def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):
+    register(constructor(1.0))
+    sweep, out = small(estimators=(NAME,)), tmp_path / "sweep.nc"
+    run(sweep, out)
+    first, *others = sorted(parts_folder(out).glob("*.npz"))
+    for path in others:
+        path.unlink()
+    out.unlink()
+    capsys.readouterr()
+    register(constructor(-1.0))
+    mended = run(sweep, out)
+    assert f"1 part in {first.parent} is of other" in capsys.readouterr().err
+    assert len(parts_of(out)) == UNITS + 1
+    assert mended.identical(run(sweep, tmp_path / "fresh.nc"))
+    assert json.loads(mended.attrs["own"]).keys() == {f"{NAME}+ppo_clip"}
 
 
 def test_a_base_or_a_surrogate_of_ones_own_counts_and_units_of_the_library_stay(register, monkeypatch):
