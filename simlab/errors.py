@@ -60,7 +60,7 @@ def check_range(
 
 
 def check_ranges(low: float, high: float = math.inf, /, *, open_low: bool = False, **values: Any) -> None:
-    """``check_range`` of several values of one range, each by its name."""
+    """Check several values of one range by ``check_range``, each under its name."""
     for name, value in values.items():
         check_range(name, value, low, high, open_low=open_low)
 

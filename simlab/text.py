@@ -92,4 +92,4 @@ def aligned(rows: Sequence[dict[str, str]]) -> list[str]:
     """
     table = [list(rows[0]), *(list(row.values()) for row in rows)]
     first, *others = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join([row[0].ljust(first), *(map(str.rjust, row[1:], others))]).rstrip() for row in table]
+    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]).rstrip() for row in table]

@@ -84,13 +84,13 @@ def clamp(values: Array, low: Scalar, high: Scalar) -> Array:
 
 
 def present_rollouts(rollouts: Rollouts) -> Array:
-    """True where a rollout exists, (P, G)."""
+    """Return true where a rollout exists, (P, G)."""
     xp = array_namespace(rollouts.rewards)
     return xp.ones_like(rollouts.rewards, dtype=xp.bool) if rollouts.mask is None else rollouts.mask
 
 
 def read_tokens(rollouts: Rollouts, name: str) -> tuple[Array, Array]:
-    """A field of tokens, 0 where no token exists, and 1 where one does, 0 elsewhere: (P, G, T) each."""
+    """Return a field of tokens, 0 where no token is, and the weights of tokens, 1 where one is: (P, G, T) each."""
     values = needed(rollouts, name)
     present = token_weights(values, rollouts)
     return masked(values, present > 0), present

@@ -63,8 +63,9 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
-    made: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
-    return made
+    constructors = {entry.name: entry.build for entry in REGISTRY.values()}
+    chosen: Estimator = build("estimator", name, constructors, parameters)
+    return chosen
 
 
 def built(name: str | Estimator, **parameters: Any) -> Estimator:

@@ -17,7 +17,7 @@ from simlab.estimators.registry import check_domain
 from simlab.interference.kernel import FEWEST
 from simlab.methods import Method
 from simlab.simulator import mismatch
-from simlab.simulator.settings import ENDANGERED, NO_REMEDY, REMEDIES, REWARDS, TRUE_REWARD
+from simlab.simulator.settings import ENDANGERED, LARGEST_LAG, NO_REMEDY, REMEDIES, REWARDS, TRUE_REWARD
 from simlab.simulator.verifier import check_accepted, check_errors, correct_rewards
 from simlab.text import read_value
 
@@ -34,7 +34,6 @@ KINDS: dict[Any, tuple[Any, str]] = {
 
 
 check_positive = functools.partial(check_range, low=0, open_low=True)
-LARGEST_LAG = 1024  # steps, each of which keeps a copy of the parameters
 Count = Annotated[int, check_whole, 1]
 CountOrNone = Annotated[int, check_whole, 0]
 Positive = Annotated[float, check_positive]
