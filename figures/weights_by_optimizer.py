@@ -4,7 +4,7 @@
     python -m figures.weights_by_optimizer runs                      (adds the seeds that are finished to those kept)
     simlab train --preset weights-by-optimizer --out held-out        (other problems than those trained on: two hours)
     python -m figures.weights_by_optimizer --held-out held-out       (keeps its evaluations)
-    python -m figures.shared.closed_tasks addition added 1 2 3 4 5   (another task, or maze)
+    python -m figures.shared.closed_tasks addition added 1 2 3 4 5   (another task, or maze; --optimizer for one)
     python -m figures.weights_by_optimizer --task addition added     (adds its seeds)
     python -m figures.weights_by_optimizer --table                   (prints what was predicted and what came out)
     simlab figures weights_by_optimizer                              (draws from what is kept here)
@@ -42,14 +42,18 @@ NAMES = {"grpo+entropy_bonus(coefficient=0.03)": "entropy bonus", "pass_at_k_che
 
 
 def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the kept seeds, and seeds of ``folder`` with all arms of an optimiser, which replace old ones."""
+    """Return the kept seeds, and those of ``folder``: all arms of an optimiser, which replace old ones."""
     runs = [json.loads(path.read_text()) for path in folder.glob("seed-*.json")]
     finished = {str(run["seed"]): run | {"arms": arms} for run in runs if (arms := whole(run))}
-    origins = {str(origin["seed"]): origin for origin in data["provenance"]}
-    origins |= {seed: {"seed": run["seed"], **run["provenance"]} for seed, run in finished.items()}
-    arms = data["seeds"] | {seed: run["arms"] for seed, run in finished.items()}
-    order = sorted(arms, key=int)
-    return data | {"provenance": [origins[seed] for seed in order], "seeds": {seed: arms[seed] for seed in order}}
+    kept = data["seeds"] | {seed: data["seeds"].get(seed, {}) | run["arms"] for seed, run in finished.items()}
+    origins = [{"seed": run["seed"], **run["provenance"]} for run in finished.values()]
+    for origin in data["provenance"]:
+        seed = str(origin["seed"])
+        replaced = finished[seed]["arms"] if seed in finished else {}
+        if any(name in data["seeds"][seed] and name not in replaced for name in origin["settings"]["arms"]):
+            origins.append(origin)
+    origins.sort(key=lambda origin: int(origin["seed"]))
+    return data | {"provenance": origins, "seeds": {seed: kept[seed] for seed in sorted(kept, key=int)}}
 
 
 def whole(run: dict[str, Any]) -> dict[str, Any]:

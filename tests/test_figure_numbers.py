@@ -484,6 +484,12 @@ def test_a_seed_counts_for_the_optimisers_of_which_it_has_all_arms(tmp_path):
     assert {seed: list(arms) for seed, arms in data["seeds"].items()} == {"1": names, "2": names[:2]}
     assert [origin["seed"] for origin in data["provenance"]] == [1, 2]
     assert list(weights_by_optimizer.curves(data)) == ["adamw"]
+    alone = {"seed": 2, "provenance": {"settings": {"arms": names[2:]}, "later": True}}
+    alone["arms"] = dict.fromkeys(names[2:], {"pass@1": [0.2], "pass@64": [1.0]})
+    (tmp_path / "seed-2.json").write_text(json.dumps(alone))
+    data = weights_by_optimizer.condense(tmp_path, data)
+    assert list(data["seeds"]["2"]) == names  # plain steps beside Adam's, with the origins of both
+    assert [(origin["seed"], "later" in origin) for origin in data["provenance"]] == [(1, False), (2, True), (2, False)]
 
 
 def test_held_out_problems_are_read_from_a_training_run_with_the_start_first(tmp_path):

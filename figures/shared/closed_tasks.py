@@ -1,11 +1,13 @@
 """Addition in two formats and mazes, whose arms train on the very problems that are evaluated.
 
-    python -m figures.shared.closed_tasks TASK FOLDER SEED ...    (TASK: addition or maze; goes on with FOLDER)
+    python -m figures.shared.closed_tasks TASK FOLDER SEED ... [--optimizer NAME]   (TASK: addition or maze)
 
-The arms are the methods of ``weights-by-optimizer`` by both optimisers, at one learning rate each. In both tasks
+It goes on with FOLDER. The arms are the methods of ``weights-by-optimizer`` by both optimisers, or by ``adamw`` or
+``sgd`` alone, at one learning rate each. In both tasks
 problems conflict: what is right for most is wrong for a few, which are seldom solved at the start.
 """
 
+import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,11 +102,18 @@ def preset(task: str) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Train the arms of some seeds."""
-    task, folder, *seeds = arguments
-    gains = by_optimizer.prediction(task)["judged_at"]
-    for seed in map(int, seeds):
-        for name in train_arms(closed_run(task, seed), Path(folder), gains):
-            print(f"{task}, seed {seed}: {name}", flush=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("seeds", type=int, nargs="+")
+    parser.add_argument("--optimizer", choices=by_optimizer.OPTIMIZERS)
+    options = parser.parse_args(arguments)
+    gains = by_optimizer.prediction(options.task)["judged_at"]
+    arms = CHANGES[options.task]["arms"]
+    chosen = [name for name in arms if options.optimizer in (None, by_optimizer.of_arm(name)[1])]
+    for seed in options.seeds:
+        for name in train_arms(closed_run(options.task, seed, {"arms": chosen}), options.folder, gains):
+            print(f"{options.task}, seed {seed}: {name}", flush=True)
 
 
 if __name__ == "__main__":
