@@ -485,7 +485,7 @@ def test_a_seed_counts_for_the_optimisers_of_which_it_has_all_arms(tmp_path):
     assert [origin["seed"] for origin in data["provenance"]] == [1, 2]
     assert list(weights_by_optimizer.curves(data)) == ["adamw"]
     alone = {"seed": 2, "provenance": {"settings": {"arms": names[2:]}, "later": True}}
-    alone["arms"] = dict.fromkeys(names[2:], {"pass@1": [0.2], "pass@64": [1.0]})
+    alone["arms"] = {key: {"pass@1": [0.2], "pass@64": [1.0]} for key in names[2:]}
     (tmp_path / "seed-2.json").write_text(json.dumps(alone))
     data = weights_by_optimizer.condense(tmp_path, data)
     assert list(data["seeds"]["2"]) == names  # plain steps beside Adam's, with the origins of both
