@@ -174,8 +174,10 @@ def _weights(rollouts: Rollouts, xp: Any) -> Array:
     return xp.astype(present, rollouts.rewards.dtype)
 
 
-def _at_least_one(count: Array, xp: Any) -> Array:
-    return xp.where(count < 1, xp.ones_like(count), count)
+def or_one(values: Array) -> Array:
+    """Replace what is not above 0 by 1, to divide by it."""
+    xp = array_namespace(values)
+    return xp.where(values > 0, values, xp.ones_like(values))
 
 
 def masked(values: Array, mask: Array | None) -> Array:
@@ -187,7 +189,7 @@ def masked(values: Array, mask: Array | None) -> Array:
 def group_count(rollouts: Rollouts) -> Float[Array, "P 1"]:
     """Rollouts present in each group, at least 1 so that an empty group divides safely."""
     xp = array_namespace(rollouts.rewards)
-    return _at_least_one(xp.sum(_weights(rollouts, xp), axis=-1, keepdims=True), xp)
+    return or_one(xp.sum(_weights(rollouts, xp), axis=-1, keepdims=True))
 
 
 def group_sum(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
@@ -214,7 +216,7 @@ def group_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Flo
 
 def _std(squares: Array, unit: Array, freedom: Array, xp: Any) -> Array:
     """Divide a sum of squares of deviations in some unit by the degrees of freedom; 0 where there is none."""
-    safe = xp.where(freedom > 0, freedom, xp.ones_like(freedom))
+    safe = or_one(freedom)
     return xp.where(freedom > 0, unit * xp.sqrt(squares / safe), xp.zeros_like(squares))
 
 
@@ -256,7 +258,7 @@ def remainder(share: Float[Array, "..."]) -> Float[Array, "..."]:
 def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "1 1"]:
     """Mean over every rollout present in the batch, whatever its prompt; 0 for a batch without any."""
     xp = array_namespace(values)
-    count = _at_least_one(xp.sum(_weights(rollouts, xp), axis=None, keepdims=True), xp)
+    count = or_one(xp.sum(_weights(rollouts, xp), axis=None, keepdims=True))
     return xp.sum(group_sum(values, rollouts), axis=0, keepdims=True) / count
 
 
@@ -265,7 +267,7 @@ def batch_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Flo
     xp = array_namespace(values)
     deviations = masked(values - batch_mean(values, rollouts), rollouts.mask)
     largest = xp.max(xp.abs(deviations), axis=None, keepdims=True)
-    unit = xp.where(largest > 0, largest, xp.ones_like(largest))  # so that no square leaves the dtype
+    unit = or_one(largest)  # so that no square leaves the dtype
     freedom = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True) - ddof
     return _std(xp.sum((deviations / unit) ** 2, axis=None, keepdims=True), unit, freedom, xp)
 
@@ -281,7 +283,7 @@ def sequence_mean(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Ar
     if rollouts.token_mask is None:
         return xp.mean(values, axis=-1)
     length = xp.sum(xp.astype(rollouts.token_mask, values.dtype), axis=-1)
-    return sequence_sum(values, rollouts) / _at_least_one(length, xp)
+    return sequence_sum(values, rollouts) / or_one(length)
 
 
 def sequence_mean_logp(rollouts: Rollouts) -> Float[Array, "P G"]:

@@ -15,6 +15,7 @@ from simlab.adapters.measuring import sketched
 from simlab.adapters.trl import SimlabGRPOTrainer, learned_tokens
 from simlab.adapters.trl_probe import ProbeCallback, head_rows, trainer_method
 from simlab.cli import main
+from simlab.diagnose.pace import Pace
 from simlab.errors import InputError
 from simlab.interference import read_records
 from simlab.interference.weights import rollout_weights
@@ -32,7 +33,9 @@ KINDS = [
 
 def watched(folder, kind=GRPOTrainer, *, settings=None, method=None, probe=None, rewards=reward):
     run = trainer(folder, kind=kind, settings=settings, rewards=rewards, **(method or {}))
-    callback = ProbeCallback(run, **({"every": 1, "share": 1.0} | (probe or {})))
+    callback = ProbeCallback(run, **({"every": 1} | (probe or {})))
+    if "share" not in (probe or {}):  # no test waits for another's time
+        callback._schedule = Pace(callback._schedule.every, None)
     run.add_callback(callback)
     return run, callback
 

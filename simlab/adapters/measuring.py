@@ -1,6 +1,5 @@
-"""Shared by the probes beside TRL's and verl's trainers: when to measure, and the record of a batch; needs torch."""
+"""Shared by the probes beside TRL's and verl's trainers: the record of a batch; needs torch."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from simlab.diagnose.live import are_correct
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError
 from simlab.estimators.base import State
 from simlab.interference.kernel import FEWEST, measure
 from simlab.interference.record import Record
@@ -19,39 +18,6 @@ from simlab.rollouts import Rollouts
 
 SKETCH = 16381  # numbers onto which the gradient of a rollout is projected: a prime, so that no columns meet
 READ = frozenset({"rewards"})  # what the weights of a group without one of its members are computed from
-
-
-class Pace:
-    """Say when a measurement is due, and which share of the run's time they took.
-
-    Args:
-        every: steps from one measurement to the next.
-        share: the most of the run's time that they may take: one that would take more waits. The first measures the
-            time of one, and is made when it is due.
-
-    Raises: InputError: for numbers outside of their range.
-    """
-
-    def __init__(self, every: int, share: float):
-        check_whole("every", every, 1)
-        check_range("share", share, 0, 1, open_low=True)
-        self._every, self._share, self.spent, self._latest = every, share, 0.0, 0.0
-        self.begin(0)
-
-    def begin(self, step: int) -> None:
-        """Begin the clock, after so many steps."""
-        self._began, self._step = time.perf_counter(), step
-
-    def is_due(self, step: int) -> bool:
-        """Return True where this step is measured."""
-        affordable = self.spent + self._latest <= self._share * (time.perf_counter() - self._began)
-        return step >= self._step + self._every and (affordable or not self._latest)
-
-    def spend(self, step: int, seconds: float) -> float:
-        """Add a measurement; return the share of the run's time that all took."""
-        self._step, self._latest = step, seconds
-        self.spent += seconds
-        return self.spent / max(time.perf_counter() - self._began, 1e-9)
 
 
 def check_method(method: Method) -> None:

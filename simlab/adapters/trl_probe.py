@@ -23,9 +23,10 @@ from jaxtyping import Float
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from simlab.adapters.measuring import SKETCH, Pace, batch_record, check_method, sketched
+from simlab.adapters.measuring import SKETCH, batch_record, check_method, sketched
 from simlab.adapters.trl import join_sequences, learned_tokens, logged_rewards
 from simlab.arms import parse
+from simlab.diagnose.pace import Pace
 from simlab.diagnose.reading.cells import message_text
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.interference.head import head_features, projected_size, projection, residuals

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from simlab.diagnose.dead_groups import dead_share, observe_groups
 from simlab.diagnose.estimate import LEVEL, IntervalEstimate, in_order
 from simlab.diagnose.log import Log, gather
+from simlab.diagnose.pace import Pace
 from simlab.diagnose.reading.answers import answer_hash, digest, from_completion
 from simlab.diagnose.solve_rates import fit_population, learnability, mean_solve_rate, pass_at_k, share_below
 from simlab.diagnose.tail_misses import estimate_tail_misses, typical_solution
@@ -49,17 +50,13 @@ class Live:
     clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
-        if self.share is not None:
-            check_range("share", self.share, 0, 1, open_low=True)
-        check_whole("every", self.every, 1)
+        self._pace = Pace(self.every, self.share, self.clock)
         check_whole("window", self.window, 1)
         check_range("level", self.level, 0.5, 0.999)
         if self.threshold is not None:
             check_range("threshold", self.threshold)
         self._batches: deque[_Batch] = deque(maxlen=self.window)
-        self._count, self._fitted_at = 0, 0
-        self._start: float | None = None
-        self._spent, self._last_fit = 0.0, 0.0
+        self._count = 0
 
     def observe(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None = None
@@ -71,24 +68,20 @@ class Live:
             rewards: of each rollout, 0 or 1 without a threshold; NaN leaves it out.
             completions: texts; without them there are no metrics of solutions.
         """
+        if not self._count:
+            self._pace.begin(0)
         began = self.clock()
-        self._start = began if self._start is None else self._start
         batch = self._read_batch(prompts, rewards, completions)
         if not len(batch.prompt):
             return {}
         self._batches.append(batch)
         self._count += 1
         metrics = count_groups(_gather_batches([batch]))
-        is_due = self._count % self.every == 0
-        if self.share is not None:  # and another fit stays within the share of time
-            allowed = self.share * (self.clock() - self._start)
-            affordable = not self._fitted_at or self._spent + self._last_fit <= allowed
-            is_due = self._count - self._fitted_at >= self.every and affordable
-        if is_due:
-            before = self.clock()
+        before = self.clock()
+        self._pace.spent += before - began
+        if self._pace.is_due(self._count):
             metrics |= fit_metrics(_gather_batches(self._batches), self.level)
-            self._last_fit, self._fitted_at = self.clock() - before, self._count
-        self._spent += self.clock() - began
+            self._pace.spend(self._count, self.clock() - before)
         return {f"{PREFIX}{name}": value for name, value in metrics.items()}
 
     def _read_batch(

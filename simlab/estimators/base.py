@@ -70,12 +70,6 @@ def stateless(
     return Link(update, needs=needs, domain=domain, exchangeable=exchangeable)
 
 
-def or_one(values: Array) -> Array:
-    """Replace what is not above 0 by 1, to divide by it."""
-    xp = array_namespace(values)
-    return xp.where(values > 0, values, xp.ones_like(values))
-
-
 def clamp(values: Array, low: Scalar, high: Scalar) -> Array:
     """Limit values to the range from ``low`` to ``high``; NaN stays, so that a broken ratio shows."""
     xp = array_namespace(values)

@@ -5,7 +5,7 @@ import math
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range, check_ranges
-from simlab.estimators.base import Estimator, Link, chain, or_one, present_rollouts, stateless, weigh, weighing
+from simlab.estimators.base import Estimator, Link, chain, present_rollouts, stateless, weigh, weighing
 from simlab.estimators.links import center, check_ddof, divide_or_nothing
 from simlab.estimators.named import dr_grpo
 from simlab.estimators.registry import base_estimator, register
@@ -19,6 +19,7 @@ from simlab.rollouts import (
     group_mean,
     is_uniform,
     masked,
+    or_one,
     remainder,
     solve_rate,
 )

@@ -3,9 +3,9 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range, check_ranges
-from simlab.estimators.base import Estimator, Link, chain, clamp, or_one, present_rollouts, read_tokens, stateless
+from simlab.estimators.base import Estimator, Link, chain, clamp, present_rollouts, read_tokens, stateless
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_uniform, masked, remainder
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_uniform, masked, or_one, remainder
 
 
 def follow_teacher(gamma: Scalar = 0.0, bound: Scalar = 10.0) -> Link:

@@ -3,10 +3,10 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range
-from simlab.estimators.base import Estimator, Link, chain, or_one, stateless
+from simlab.estimators.base import Estimator, Link, chain, stateless
 from simlab.estimators.links import subtract_mean
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_mean, group_sum, is_uniform, masked
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_mean, group_sum, is_uniform, masked, or_one
 
 
 def _highest(values: Array, rollouts: Rollouts) -> Array:

@@ -3,9 +3,9 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_ranges
-from simlab.estimators.base import Estimator, chain, or_one, stateless
+from simlab.estimators.base import Estimator, chain, stateless
 from simlab.estimators.registry import base_estimator, register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_sum, masked
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, group_sum, masked, or_one
 
 
 def speed(base: Estimator, rollouts: Rollouts) -> Array:

@@ -3,7 +3,7 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range, check_ranges
-from simlab.estimators.base import Estimator, Link, beside, chain, or_one, shape_rewards, stateless
+from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless
 from simlab.estimators.links import divide_or_nothing
 from simlab.estimators.named import grpo
 from simlab.estimators.registry import register
@@ -17,6 +17,7 @@ from simlab.rollouts import (
     is_correct,
     is_uniform,
     masked,
+    or_one,
     remainder,
     solve_rate,
 )

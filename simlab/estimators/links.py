@@ -5,7 +5,7 @@ from collections.abc import Callable
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range, check_ranges, check_whole
-from simlab.estimators.base import Link, beside, or_one, stateless, weighing
+from simlab.estimators.base import Link, beside, stateless, weighing
 from simlab.order_statistics import lower_quantile, rounding_slack
 from simlab.rollouts import (
     Array,
@@ -20,6 +20,7 @@ from simlab.rollouts import (
     is_uniform,
     masked,
     needed,
+    or_one,
     remainder,
     solve_rate,
 )

@@ -3,12 +3,12 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range, check_whole
-from simlab.estimators.base import Estimator, Link, chain, or_one, present_rollouts, shape_rewards, stateless
+from simlab.estimators.base import Estimator, Link, chain, present_rollouts, shape_rewards, stateless
 from simlab.estimators.batch import divide_by_batch_std, reinforce_pp
 from simlab.estimators.links import center, divide_by_std_of_others
 from simlab.estimators.named import grpo
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_count, masked, needed, present_parts
+from simlab.rollouts import Array, Rollouts, Scalar, group_count, masked, needed, or_one, present_parts
 
 # Parts
 

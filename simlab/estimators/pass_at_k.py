@@ -4,11 +4,11 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from simlab.errors import check_choice, check_whole
-from simlab.estimators.base import Estimator, Link, chain, or_one, stateless, weighing
+from simlab.estimators.base import Estimator, Link, chain, stateless, weighing
 from simlab.estimators.links import center, highest_other
 from simlab.estimators.registry import register
 from simlab.order_statistics import sort_with_ranks
-from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, masked, solve_rate
+from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, masked, or_one, solve_rate
 
 
 def _positions(rollouts: Rollouts) -> Array:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
-from simlab.estimators.base import Estimator, Link, chain, clamp, or_one, weigh
+from simlab.estimators.base import Estimator, Link, chain, clamp, weigh
 from simlab.estimators.links import baseline_mean, center, divide_negative
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, remainder, sequence_mean_logp
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, or_one, remainder, sequence_mean_logp
 
 
 class FadeState(NamedTuple):

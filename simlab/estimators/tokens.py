@@ -9,7 +9,6 @@ from simlab.estimators.base import (
     Link,
     beside,
     chain,
-    or_one,
     present_rollouts,
     read_tokens,
     shape_rewards,
@@ -28,6 +27,7 @@ from simlab.rollouts import (
     is_correct,
     masked,
     needed,
+    or_one,
     sequence_mean,
     sequence_mean_logp,
 )

@@ -22,6 +22,8 @@ from typing import Any
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float, Int, Num
 
+from simlab.rollouts import or_one
+
 SWEEPS = 16  # of Hildreth's method
 Array = Any
 Loop = Callable[[int, int, Callable[[Any, Any], Any], Any], Any]
@@ -48,7 +50,7 @@ def damped(harms: Float[Array, " S"], strength: Any) -> Float[Array, " S"]:
     """
     xp = array_namespace(harms)
     worst = xp.max(harms)
-    return 1 - strength * harms / xp.where(worst > 0, worst, xp.ones_like(worst))
+    return 1 - strength * harms / or_one(worst)
 
 
 def without_worst(harms: Float[Array, " S"], strength: Any) -> Float[Array, " S"]:

@@ -8,8 +8,18 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.estimators.base import or_one
-from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, check_made, masked, needed, select_fields, sequence_mean
+from simlab.rollouts import (
+    FIELDS,
+    Array,
+    Rollouts,
+    Scalar,
+    check_made,
+    masked,
+    needed,
+    or_one,
+    select_fields,
+    sequence_mean,
+)
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
 State = Any

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range, check_ranges, check_whole, is_concrete_number
-from simlab.estimators.base import clamp, or_one, read_tokens
+from simlab.estimators.base import clamp, read_tokens
 from simlab.order_statistics import lower_quantile
-from simlab.rollouts import Array, Rollouts, Scalar, masked, needed
+from simlab.rollouts import Array, Rollouts, Scalar, masked, needed, or_one
 from simlab.surrogates.base import Schedule, Surrogate, mean_log_ratio, scheduled
 
 

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Float
 
 from simlab.errors import check_range
-from simlab.rollouts import Array
+from simlab.rollouts import Array, or_one
 
 KUMAR_DELTA = 0.01  # Kumar et al. 2020; FADE leaves delta open
 Values = Float[Array, "*batch R"]
@@ -22,7 +22,7 @@ def leading_share(singular_values: Values) -> Float[Array, "*batch"]:
     """
     xp = array_namespace(singular_values)
     largest = singular_values[..., :1]
-    shares = singular_values / xp.where(largest > 0, largest, xp.ones_like(largest))  # so that no square underflows
+    shares = singular_values / or_one(largest)  # so that no square underflows
     return _quotient(shares[..., 0] ** 2, xp.sum(shares**2, axis=-1))
 
 
@@ -66,7 +66,7 @@ def mean_pairwise_cosine(vectors: Float[Array, "n d"], times: Float[Array, " n"]
     xp = array_namespace(vectors)
     lengths = xp.linalg.vector_norm(vectors, axis=-1)
     times = xp.where(lengths > 0, times, xp.zeros_like(times))
-    directions = vectors / xp.where(lengths > 0, lengths, xp.ones_like(lengths))[:, None]
+    directions = vectors / or_one(lengths)[:, None]
     total, count = xp.sum(times[:, None] * directions, axis=0), xp.sum(times)
     pairs = count * (count - 1)
     return _quotient(xp.sum(total**2) - count, pairs)
@@ -76,7 +76,7 @@ def _scaled(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The values over the largest of their sizes, for the squares of small ones to keep their digits."""
     xp = array_namespace(values)
     largest = xp.max(xp.abs(values))
-    return values / xp.where(largest > 0, largest, xp.ones_like(largest))
+    return values / or_one(largest)
 
 
 def _quotient(above: Float[Array, "*batch"], below: Float[Array, "*batch"]) -> Float[Array, "*batch"]:

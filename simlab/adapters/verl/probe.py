@@ -21,8 +21,9 @@ from verl.utils.device import get_torch_device
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from simlab.adapters.grouping import Grouping
-from simlab.adapters.measuring import SKETCH, Pace, batch_record, check_method, sketched
+from simlab.adapters.measuring import SKETCH, batch_record, check_method, sketched
 from simlab.adapters.verl.functions import PREFIX, configured_surrogate
+from simlab.diagnose.pace import Pace
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators import Estimator, estimator
 from simlab.interference.head import PROJECTED, head_features, projected_size, projection, residuals
