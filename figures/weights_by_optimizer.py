@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared import by_optimizer
-from figures.shared.condensed import keep, rounded
+from figures.shared.condensed import keep, origins_of_arms, rounded
 from simlab.errors import check_choice
 from simlab.llm.compare.runs import read_run
 from simlab.llm.training.folder import RUN
@@ -46,13 +46,7 @@ def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     runs = [json.loads(path.read_text()) for path in folder.glob("seed-*.json")]
     finished = {str(run["seed"]): run | {"arms": arms} for run in runs if (arms := whole(run))}
     kept = data["seeds"] | {seed: data["seeds"].get(seed, {}) | run["arms"] for seed, run in finished.items()}
-    origins = [{"seed": run["seed"], **run["provenance"]} for run in finished.values()]
-    for origin in data["provenance"]:
-        seed = str(origin["seed"])
-        replaced = finished[seed]["arms"] if seed in finished else {}
-        if any(name in data["seeds"][seed] and name not in replaced for name in origin["settings"]["arms"]):
-            origins.append(origin)
-    origins.sort(key=lambda origin: int(origin["seed"]))
+    origins = origins_of_arms(data["provenance"], data["seeds"], finished)
     return data | {"provenance": origins, "seeds": {seed: kept[seed] for seed in sorted(kept, key=int)}}
 
 

@@ -63,9 +63,8 @@ def test_a_solve_rate_learns_from_other_seeds_how_often_such_a_rate_falls():
     np.testing.assert_array_equal(loses_rate.learned(np.array([0.1, 0.9]), [other]), [0, 1])
 
 
-def test_pushes_age_as_their_true_values_do(monkeypatch):
+def test_pushes_age_as_their_true_values_do():
     """Correlations of .9, .5 and .1 after 5, 10 and 20 steps, under noise as large as the pushes."""
-    monkeypatch.setattr(loses_rate, "OTHERS", slice(None))
     random, truth = np.random.default_rng(3), [0.9, 0.5, 0.1]
     first = random.standard_normal(PROMPTS)
 
@@ -75,7 +74,7 @@ def test_pushes_age_as_their_true_values_do(monkeypatch):
 
     later = [c * first + np.sqrt(1 - c * c) * random.standard_normal(PROMPTS) for c in truth]
     steps = [str(watched_runs.WATCHED[0] + lag) for lag in (0, *loses_rate.LAGS)]
-    arm = {"watched": dict(zip(steps, map(watched, (first, *later)), strict=True))}
+    arm = {"outside": PROMPTS, "watched": dict(zip(steps, map(watched, (first, *later)), strict=True))}
     correlations = [loses_rate.ages([arm], "full", lag) for lag in loses_rate.LAGS]
     np.testing.assert_allclose(correlations, truth, atol=0.12)  # 4 standard errors
 
@@ -96,17 +95,16 @@ def test_a_ratio_that_rests_on_a_single_seed_has_no_interval():
 
 @pytest.mark.slow
 def test_a_watched_run_is_kept_once_it_is_finished_and_is_judged(tmp_path, monkeypatch):
-    monkeypatch.setattr(watched_runs, "SAMPLES", 64)
+    rates = {"adamw": (2e-4,), "sgd": (0.05,)}
+    watch = watched_runs.USUAL._replace(outside=4, trained=2, samples=64, rates=rates)
+    monkeypatch.setitem(watched_runs.WATCHES, "countdown", watch)
     monkeypatch.setattr(watched_runs.PartlyCountdown, "trained", 2)
     changes = {
-        "task": {"numbers": 2, "largest": 8, "evaluation_size": 6},
+        "task": {"numbers": 2, "largest": 8},
         "model": {"hidden_size": 16, "intermediate_size": 32, "num_layers": 1},
         "warm_start": {"steps": 150, "batch": 32, "learning_rate": 0.01},
-        "rl": {"prompts": 2},
     }
-    arms = watched_runs.ARMS[1:3]
-    for module in (watched_runs, interference_predictions):
-        monkeypatch.setattr(module, "ARMS", arms)
+    arms = watch.arms
     assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == arms
     assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == [], "nothing is made twice"
     content = json.loads((tmp_path / "countdown-1.json").read_text())
@@ -119,9 +117,8 @@ def test_a_watched_run_is_kept_once_it_is_finished_and_is_judged(tmp_path, monke
     assert loses_rate.window(arm, arms[0], 10).pace == pytest.approx(20 * 2e-4)
 
 
-def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes(monkeypatch):
+def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes():
     """Sources and targets add noise of their own, each half the variance of the push: a reliability of 1/2."""
-    monkeypatch.setattr(loses_rate, "OTHERS", slice(None))
     random = np.random.default_rng(4)
     push = random.standard_normal(PROMPTS)
     sources, targets = random.standard_normal((2, 2, PROMPTS)) * np.sqrt(0.5)
@@ -130,6 +127,7 @@ def test_many_rollouts_say_how_reliable_a_push_is_and_how_much_of_it_comes(monke
     watched = {"rate": [0.5] * PROMPTS, "full": fewer, "head": fewer}
     even = [0.5] * PROMPTS
     arm = {
+        "outside": PROMPTS,
         "measured": {"0": even, "10": even, "30": (0.5 + 0.3 * 20 * 0.01 * push).tolist()},
         "watched": {"10": watched},
         "sharper": {"rate": even, "net": nets.tolist()},

@@ -83,9 +83,10 @@ class ClosedRun:
         self.setup = Setup(self.settings, self.task)
 
     def start(self) -> Parameters:
-        """Train the model that all arms begin from, as ``simlab.llm.training.arms`` does."""
+        """Return the model that all arms begin from: a pretrained one, or one after the supervised steps of a run."""
         settings, policy, first = self.settings.warm_start, self.setup.policy(), self.seed * SEED_PROBLEMS
-        parameters = init(self.setup.loaded.config, jax.random.key(self.seed))
+        loaded = self.setup.loaded
+        parameters = loaded.parameters or init(loaded.config, jax.random.key(self.seed))
         state = TrainerState(parameters, first_state(settings, parameters))
         while state.step < settings.steps:
             state, _ = supervised_step(policy, self.setup.reader, settings, state, first)

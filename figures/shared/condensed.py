@@ -36,6 +36,25 @@ def origins(data: dict[str, Any], sweeps: dict[str, xr.Dataset]) -> list[dict[st
     return list({json.dumps(origin.get("configuration", origin)): origin for origin in every}.values())
 
 
+def origins_of_arms(
+    kept: list[dict[str, Any]], arms: dict[str, Any], new: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return by seed the origins of new runs, and the kept ones of which arms stay.
+
+    Args:
+        kept: origins, each with its ``seed`` and ``settings``.
+        arms: by seed and name, before the new ones replace some.
+        new: runs by seed, each with its ``seed``, ``provenance`` and ``arms``.
+    """
+    origins = [{"seed": run["seed"], **run["provenance"]} for run in new.values()]
+    for origin in kept:
+        seed = str(origin["seed"])
+        replaced = new[seed]["arms"] if seed in new else {}
+        if any(name in arms[seed] and name not in replaced for name in origin["settings"]["arms"]):
+            origins.append(origin)
+    return sorted(origins, key=lambda origin: int(origin["seed"]))
+
+
 def each_cell(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
     """The runs of every cell of a sweep, with the dimensions ``seed`` and ``step`` first."""
     names = [name for name in dataset["q_pos"].dims if name not in ("seed", "step")]

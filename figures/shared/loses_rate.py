@@ -1,7 +1,7 @@
 """Judge who says beforehand which prompts lose solve rate, against a prediction that was committed before the runs.
 
 The rule. A window is 20 steps of an arm, which trains on other prompts than those that are judged. A prompt falls
-(rises) in it if its solve rate, by ``SAMPLES`` at each end, is lower (higher) at the end by more than ``CLEAR_FALL``
+(rises) in it if its solve rate, by other samples at each end, is lower (higher) at the end by more than ``CLEAR_FALL``
 standard errors. A predictor gives each prompt a score before the window, from rollouts that are none of these samples.
 What counts is the area under the curve: the chance that a prompt that falls has a higher score than one that does not,
 over the pairs of a seed's windows, with Student's interval over seeds. Only prompts that have
@@ -18,13 +18,12 @@ from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 
 from figures.shared.by_optimizer import interval
-from figures.shared.watched_runs import ARMS, OUTSIDE, SAMPLES, WATCHED
+from figures.shared.watched_runs import USUAL, WATCHED
 from simlab.interference import danger
 
 PREDICTION = Path(__file__).parents[1] / "data" / "loses_rate_prediction.json"
 WINDOWS = {10: (0, 10, 30), 30: (20, 30, 50)}  # the step of a window's start: of the rate before it, start and end
 LAGS = (5, 10, 20)  # steps after the first that is watched
-OTHERS, OWN = slice(OUTSIDE), slice(OUTSIDE, None)  # prompts that are not trained, and trained ones
 CLEAR_FALL = 2.0
 DANGERS = ((0.0, 0.1), (0.1, 0.9), (0.9, 2.0))  # chances that a net push is down, by which prompts are grouped
 ESTIMATORS = ("full", "head")
@@ -43,6 +42,7 @@ class Window(NamedTuple):
         pace: the change of a solve rate in the window by a net push of 1.
         danger: chance that the net push is below 0, by the full estimator.
         before, after: solve rates by other samples at both ends.
+        samples: how many of a prompt.
     """
 
     rate: Values
@@ -52,6 +52,7 @@ class Window(NamedTuple):
     danger: Values
     before: Values
     after: Values
+    samples: int = USUAL.samples
 
     @property
     def known(self) -> Bool[np.ndarray, " N"]:
@@ -75,8 +76,8 @@ class Window(NamedTuple):
 
     def _clearly(self, difference: Values) -> Bool[np.ndarray, " N"]:
         # A rate of 0 or 1 has an error too: one success and one failure are added.
-        smooth = [(rate * SAMPLES + 1) / (SAMPLES + 2) for rate in (self.before, self.after)]
-        error = np.sqrt(sum(rate * (1 - rate) / SAMPLES for rate in smooth))
+        smooth = [(rate * self.samples + 1) / (self.samples + 2) for rate in (self.before, self.after)]
+        error = np.sqrt(sum(rate * (1 - rate) / self.samples for rate in smooth))
         return np.asarray(difference > CLEAR_FALL * error)
 
     def read(self, kind: str) -> Bool[np.ndarray, " N"]:
@@ -98,8 +99,24 @@ class Window(NamedTuple):
         }
 
 
-def window(arm: dict[str, Any], name: str, step: int, rows: slice = OTHERS) -> Window:
+def others(arm: dict[str, Any]) -> slice:
+    """Return the rows of the prompts that are not trained."""
+    return slice(arm.get("outside", USUAL.outside))
+
+
+def trained_rows(arm: dict[str, Any]) -> slice:
+    """Return the rows of the prompts that are trained."""
+    return slice(arm.get("outside", USUAL.outside), None)
+
+
+def windows_of(arm: dict[str, Any]) -> list[int]:
+    """Return the first steps of the windows of which an arm has both ends."""
+    return [step for step, (_, start, end) in WINDOWS.items() if {str(start), str(end)} <= arm["measured"].keys()]
+
+
+def window(arm: dict[str, Any], name: str, step: int, rows: slice | None = None) -> Window:
     """Read a window from what ``watched_runs`` keeps of an arm of this name: of the prompts that are not trained."""
+    rows = others(arm) if rows is None else rows
     earlier, start, end = WINDOWS[step]
     watched, measured = arm["watched"], arm["measured"]
     before = watched[str(earlier)]["rate"] if str(earlier) in watched else measured[str(earlier)]
@@ -109,9 +126,10 @@ def window(arm: dict[str, Any], name: str, step: int, rows: slice = OTHERS) -> W
     }
     pace = float(name.rpartition("learning_rate=")[2]) * (end - start)
     rates = (watched[str(start)]["rate"], before, measured[str(start)], measured[str(end)])
-    rate, before, *ends = np.array(rates)[:, rows]
+    rate, before, start_rate, end_rate = np.array(rates)[:, rows]
     in_danger = danger(pushes["full"][0], np.array(watched[str(start)]["full"]["error"])[rows])
-    return Window(rate, before, pushes, pace, in_danger, *ends)
+    samples = arm.get("samples", USUAL.samples)
+    return Window(rate, before, pushes, pace, in_danger, start_rate, end_rate, samples)
 
 
 def area(scores: Values, falls: Bool[np.ndarray, " N"]) -> float:
@@ -160,11 +178,12 @@ def ages(trained: list[dict[str, Any]], estimator: str, lag: int) -> float:
     sums = np.zeros(3)
     for arm in trained:
         first, later = (arm["watched"][str(WATCHED[0] + shift)] for shift in (0, lag))
-        rates = np.array([first["rate"], later["rate"]])[:, OTHERS]
+        rows = others(arm)
+        rates = np.array([first["rate"], later["rate"]])[:, rows]
         known = ((rates > 0) & (rates < 1)).all(axis=0)
         if not known.any():
             continue
-        halves = [np.array(each[estimator]["halves"])[:, OTHERS][:, known] for each in (first, later)]
+        halves = [np.array(each[estimator]["halves"])[:, rows][:, known] for each in (first, later)]
         early, late = (each - each.mean(axis=1, keepdims=True) for each in halves)
         sums += [(early @ late.T).mean(), early[0] @ early[1], late[0] @ late[1]]
     between, *variances = sums
@@ -183,8 +202,8 @@ def sharper(trained: list[dict[str, Any]], name: str, end: int) -> dict[str, flo
     pace = float(name.rpartition("learning_rate=")[2]) * (end - WATCHED[0])
     sums, ordered = np.zeros(3), []
     for arm in trained:
-        first = window(arm, name, WATCHED[0], OTHERS)
-        after = np.array(arm["measured"].get(str(end)) or arm["watched"][str(end)]["rate"])[OTHERS]
+        first = window(arm, name, WATCHED[0])
+        after = np.array(arm["measured"].get(str(end)) or arm["watched"][str(end)]["rate"])[others(arm)]
         rate, nets = np.array(arm["sharper"]["rate"]), pace * np.array(arm["sharper"]["net"])
         known = (rate > 0) & (rate < 1)
         change = (after - first.before)[known]
@@ -209,14 +228,14 @@ def sizes(trained: list[dict[str, Any]], name: str) -> dict[str, float]:
     """
     noise, halves, trained_changes = list[float](), list[float](), list[list[float]]()
     for arm in trained:
-        for step, (_, start, _) in WINDOWS.items():
-            targets, sources = window(arm, name, step), window(arm, name, step, OWN)
+        for step in windows_of(arm):
+            targets, sources = window(arm, name, step), window(arm, name, step, trained_rows(arm))
             trained_changes.append([sources.pace * sources.pushes["full"][0].mean(), sources.change.mean()])
             known = targets.known
             if known.sum() < FEWEST_SPREAD:
                 continue
             net, both = targets.pushes["full"]
-            errors = np.array(arm["watched"][str(start)]["full"]["error"])[OTHERS][known]
+            errors = np.array(arm["watched"][str(step)]["full"]["error"])[others(arm)][known]
             noise.append(float(np.sqrt(np.mean(errors**2)) / net[known].std()))
             halves.append(float(np.corrcoef(both[:, known])[0, 1]))
     predicted, measured = np.mean(trained_changes, axis=0).tolist()
@@ -231,6 +250,11 @@ def sizes(trained: list[dict[str, Any]], name: str) -> dict[str, float]:
 Numbers = dict[str, dict[str, list[float]]]
 
 
+def arm_names(seeds: dict[str, Any]) -> list[str]:
+    """Return the names of the arms of all seeds, those of AdamW first."""
+    return sorted({name for arms in seeds.values() for name in arms}, key=lambda name: ("=sgd" in name, name))
+
+
 def judged(seeds: dict[str, Any]) -> dict[str, Numbers]:
     """Return by arm, kind and predictor the mean over the seeds that have the arm, two at least, with its interval.
 
@@ -239,7 +263,7 @@ def judged(seeds: dict[str, Any]) -> dict[str, Numbers]:
     prompts that are trained, ``age`` the correlations after each of ``LAGS``, ``falls`` the share of prompts that fall.
     """
     result = {}
-    for name in ARMS:
+    for name in arm_names(seeds):
         trained = [content[name] for content in seeds.values() if name in content]
         if len(trained) < 2:
             continue
@@ -256,7 +280,7 @@ def over_seeds(row: list[float]) -> list[float]:
 
 def numbers(trained: list[dict[str, Any]], name: str) -> Numbers:
     """Return what ``judged`` averages, by seed; of ratios of sums over seeds the jackknife's pseudo-values."""
-    windows = [[window(arm, name, step) for step in WINDOWS] for arm in trained]
+    windows = [[window(arm, name, step) for step in windows_of(arm)] for arm in trained]
     result: Numbers = {"area": {}, "area, rises": {}, "less": {}}
     for seed, some in enumerate(windows):
         others = [list(each) for each in zip(*(windows[:seed] + windows[seed + 1 :]), strict=True)] or [[]] * len(some)
@@ -268,11 +292,12 @@ def numbers(trained: list[dict[str, Any]], name: str) -> Numbers:
                 result[kind].setdefault(of, []).append(total / sum(pairs) if sum(pairs) else float("nan"))
     full = np.array(result["area"]["full"])
     result["less"] = {of: list(full - values) for of, values in result["area"].items() if of != "full"}
-    trained_windows = [[window(arm, name, step, OWN) for step in WINDOWS] for arm in trained]
+    trained_windows = [[window(arm, name, step, trained_rows(arm)) for step in windows_of(arm)] for arm in trained]
     for kind, rows in (("slope", windows), ("slope, trained", trained_windows)):
         result[kind] = {of: pseudo_values(functools.partial(slope, estimator=of), rows) for of in ESTIMATORS}
     for of in ESTIMATORS:
-        aged = {lag: functools.partial(ages, estimator=of, lag=lag) for lag in LAGS}
+        lags = [lag for lag in LAGS if str(WATCHED[0] + lag) in trained[0]["watched"]]
+        aged = {lag: functools.partial(ages, estimator=of, lag=lag) for lag in lags}
         result[f"age, {of}"] = {str(lag): pseudo_values(statistic, trained) for lag, statistic in aged.items()}
     result["falls"] = {"share": [_share_that_falls(row) for row in windows]}
     return result
