@@ -66,7 +66,7 @@ class Watch(NamedTuple):
 
 
 USUAL = Watch(64, 32, 32, 192, WATCHED, MEASURED, {"adamw": (1e-4, 2e-4), "sgd": (0.05, 0.1)})
-FEW = Watch(32, 8, 16, 96, WATCHED[:1], MEASURED[:3], {"adamw": (5e-4, 1e-3), "sgd": (0.5, 1.0)})
+FEW = Watch(32, 8, 16, 96, WATCHED[:1], MEASURED[:3], {"adamw": (2e-5, 5e-5), "sgd": (0.01, 0.03)})
 WATCHES = {
     "countdown": USUAL,
     "addition": USUAL,
