@@ -105,7 +105,8 @@ def test_a_watched_run_is_kept_once_it_is_finished_and_is_judged(tmp_path, monke
         "warm_start": {"steps": 150, "batch": 32, "learning_rate": 0.01},
     }
     arms = watch.arms
-    assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == arms
+    assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes, "sgd")) == arms[1:]
+    assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == arms[:1]
     assert list(watched_runs.train_seed("countdown", 1, tmp_path, changes)) == [], "nothing is made twice"
     content = json.loads((tmp_path / "countdown-1.json").read_text())
     arm = content["arms"][arms[0]]

@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 
 from figures.shared.avoided import at_gain
 from simlab.intervals import half_width
+from simlab.llm.training.settings import TrainingSettings
 
 FOLDER = Path(__file__).parents[1] / "data"
 PREDICTION, OF_TASKS = (FOLDER / f"weights_by_{what}_prediction.json" for what in ("optimizer", "task"))
@@ -37,6 +38,11 @@ def of_arm(name: str) -> tuple[str, str]:
     """Return method and optimiser of an arm."""
     method, _, settings = name.partition("@optimizer=")
     return method, settings.partition("@")[0]
+
+
+def arms_of(settings: TrainingSettings, optimizer: str | None) -> list[str]:
+    """Return the arms of a run, those of one optimiser if it is named."""
+    return [name for name in settings.arms if optimizer in (None, of_arm(name)[1])]
 
 
 def best_of_others(values: np.ndarray, read: np.ndarray | None = None) -> np.ndarray:

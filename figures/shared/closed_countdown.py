@@ -131,11 +131,11 @@ class ClosedRun:
         return float(samples.rewards.mean()), float(pass_at_k.mean())
 
 
-def train_arms(run: ClosedRun, folder: Path, gains: dict[str, float]) -> Iterator[str]:
+def train_arms(run: ClosedRun, folder: Path, gains: dict[str, float], optimizer: str | None = None) -> Iterator[str]:
     """Train the arms of a run that ``folder`` does not hold yet, and write each when it ends; yield its name.
 
     An arm ends when its pass@1 has the gain at which its optimiser is judged. Arms of other code or settings are made
-    anew.
+    anew. With an ``optimizer`` its arms alone are made.
     """
     keep_on_disk()
     folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def train_arms(run: ClosedRun, folder: Path, gains: dict[str, float]) -> Iterato
     content = json.loads(path.read_text()) if path.exists() else {}
     if content.get("provenance") != json.loads(json.dumps(origin)):
         content = {"seed": run.seed, "provenance": origin, "arms": {}}
-    missing = [name for name in run.settings.arms if name not in content["arms"]]
+    missing = [name for name in by_optimizer.arms_of(run.settings, optimizer) if name not in content["arms"]]
     if not missing:
         return
     start = run.start()

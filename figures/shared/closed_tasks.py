@@ -109,10 +109,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--optimizer", choices=by_optimizer.OPTIMIZERS)
     options = parser.parse_args(arguments)
     gains = by_optimizer.prediction(options.task)["judged_at"]
-    arms = CHANGES[options.task]["arms"]
-    chosen = [name for name in arms if options.optimizer in (None, by_optimizer.of_arm(name)[1])]
     for seed in options.seeds:
-        for name in train_arms(closed_run(options.task, seed, {"arms": chosen}), options.folder, gains):
+        for name in train_arms(closed_run(options.task, seed), options.folder, gains, options.optimizer):
             print(f"{options.task}, seed {seed}: {name}", flush=True)
 
 

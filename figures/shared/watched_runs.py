@@ -174,10 +174,12 @@ def train_arm(run: ClosedRun, watch: Watch, name: str, start: Parameters, first:
         state, _ = trainer.step(state, step_key(run.seed, state.step + 1), instruments=False)
 
 
-def train_seed(task: str, seed: int, folder: Path, changes: dict[str, Any] | None = None) -> Iterator[str]:
+def train_seed(
+    task: str, seed: int, folder: Path, changes: dict[str, Any] | None = None, optimizer: str | None = None
+) -> Iterator[str]:
     """Train the arms of a seed that ``folder`` does not hold yet, and write each when it ends; yield its name.
 
-    Arms of other code or settings are trained anew.
+    Arms of other code or settings are trained anew. With an ``optimizer`` its arms alone are trained.
     """
     keep_on_disk()
     run, path, watch = closed_run(task, seed, changes), folder / f"{task}-{seed}.json", WATCHES[task]
@@ -186,7 +188,7 @@ def train_seed(task: str, seed: int, folder: Path, changes: dict[str, Any] | Non
     if content.get("provenance") != json.loads(json.dumps(origin)):
         content = {"task": task, "seed": seed, "provenance": origin, "arms": {}}
     content["prompts"] = [problem.prompt for problem in run.task.evaluation]
-    missing = [name for name in run.settings.arms if name not in content["arms"]]
+    missing = [name for name in by_optimizer.arms_of(run.settings, optimizer) if name not in content["arms"]]
     if not missing:
         return
     start = run.start()
@@ -206,10 +208,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--optimizer", choices=USUAL.rates)
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    arms = WATCHES[options.task].arms
-    chosen = [name for name in arms if options.optimizer in (None, by_optimizer.of_arm(name)[1])]
     for seed in options.seeds:
-        for name in train_seed(options.task, seed, options.folder, {"arms": chosen}):
+        for name in train_seed(options.task, seed, options.folder, optimizer=options.optimizer):
             print(f"{options.task}, seed {seed}: {name}", flush=True)
 
 
