@@ -107,9 +107,11 @@ def closed_run(task: str, seed: int, changes: dict[str, Any] | None = None) -> C
     sizes = {"task": {"evaluation_size": watch.outside + watch.trained}, "rl": {"prompts": watch.trained}}
     base = merge_layers(sizes, {"rl": {"steps": watch.measured[-1]}, "arms": watch.arms})
     if task == "fewshot":
-        return ClosedRun(
-            seed, merge_layers({"model": {"lora_rank": 8}}, base, changes or {}), PRESETS[task], PartlyFewShot
-        )
+        small = {name: PRESETS[task][name] for name in ("task", "model", "evaluation")} | {"rl": {"microbatch": 64}}
+        preset = merge_layers({name: WEIGHTS_BY_OPTIMIZER[name] for name in ("rl", "record")}, small)
+        # The model is the same in every seed, and the questions are not.
+        changes = merge_layers({"model": {"lora_rank": 8}, "task": {"seed": seed}}, base, changes or {})
+        return ClosedRun(seed, changes, preset, PartlyFewShot)
     if task == "maze":
         start = {"warm_start": {**closed_tasks.CHANGES[task]["warm_start"], "steps": 500}}
         larger = {"task": {"size": 9, "max_new_tokens": 32}}  # only 24 mazes of 7 x 7 are held out
