@@ -6,7 +6,8 @@
     python -m figures.weights_by_optimizer --held-out held-out       (keeps its evaluations)
     python -m figures.shared.closed_tasks addition added 1 2 3 4 5   (another task, or maze; --optimizer for one)
     python -m figures.weights_by_optimizer --task addition added     (adds its seeds)
-    python -m figures.weights_by_optimizer --table                   (prints what was predicted and what came out)
+    python -m figures.weights_by_optimizer --table [GAIN]            (prints what was predicted and what came out, or
+                                                                     what is read at another gain)
     simlab figures weights_by_optimizer                              (draws from what is kept here)
 
 The prediction and the rule of judging, ``figures.shared.by_optimizer``, were committed before the runs. Seed 0 was
@@ -91,15 +92,19 @@ def curves(data: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def findings(data: dict[str, Any], task: str) -> tuple[dict[str, Any], by_optimizer.Intervals]:
-    """Return the prediction, and the differences measured at the gain where it is judged."""
+def findings(
+    data: dict[str, Any], task: str, gain: float | None = None
+) -> tuple[dict[str, Any], by_optimizer.Intervals]:
+    """Return the prediction, and the differences at the gain where it is judged; at another, nothing is predicted."""
     predicted = by_optimizer.prediction(task)
+    if gain is not None:
+        predicted |= {"judged_at": dict.fromkeys(by_optimizer.OPTIMIZERS, gain), "predicted": {}, "rival": {}}
     return predicted, by_optimizer.judged(curves(data), predicted["judged_at"])
 
 
-def table(data: dict[str, Any], task: str) -> str:
+def table(data: dict[str, Any], task: str, gain: float | None = None) -> str:
     """Return the differences with their intervals, and what they say of prediction and rival."""
-    predicted, differences = findings(data, task)
+    predicted, differences = findings(data, task, gain)
     few = len(judging(data)) < FEWEST
     lines = [f"seeds {', '.join(judging(data))}" + f": fewer than {FEWEST}, nothing is judged" * few]
     lines += ["| | method | found | predicted | outcome | rival |", "|---|---|---:|---:|---|---|"]
@@ -165,10 +170,12 @@ def main(arguments: list[str]) -> None:
     """Add finished seeds to those that are kept, keep a run's on held-out problems, or print the tables."""
     data = json.loads(DATA.read_text()) if DATA.exists() else EMPTY
     held_out = by_optimizer.HELD_OUT
-    if arguments == ["--table"]:
+    if arguments[0] == "--table":
+        gain = float(arguments[1]) if arguments[1:] else None
         for task in (by_optimizer.TRAINED, held_out, *list(TASKS)[1:]):
-            if seeds := judging(of_task(data, task)):
-                print(f"{TASKS.get(task, task).capitalize()}, {len(seeds)} seeds\n{table(of_task(data, task), task)}\n")
+            content = of_task(data, task)
+            if seeds := judging(content):
+                print(f"{TASKS.get(task, task).capitalize()}, {len(seeds)} seeds\n{table(content, task, gain)}\n")
     elif arguments[0] == f"--{held_out.replace(' ', '-')}":
         keep(DATA, data | {held_out: condense_held_out(Path(arguments[1]))})
     elif arguments[0] == "--task":
