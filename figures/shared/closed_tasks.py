@@ -3,7 +3,7 @@
     python -m figures.shared.closed_tasks TASK FOLDER SEED ... [--optimizer NAME]   (TASK: addition or maze)
 
 It goes on with FOLDER. The arms are the methods of ``weights-by-optimizer`` by both optimisers, or by ``adamw`` or
-``sgd`` alone, at one learning rate each. In both tasks
+``sgd`` alone, at one learning rate each, plain steps in mazes at two. In both tasks
 problems conflict: what is right for most is wrong for a few, which are seldom solved at the start.
 """
 
@@ -83,7 +83,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         "warm_start": {"steps": 250, "batch": 64, "learning_rate": 1e-3, "warmup": 20},
         "rl": {"steps": 100, "prompts": 24, "microbatch": 64},
         "evaluation": {"every": 10, "samples": 128},
-        "arms": arms_by_optimizer(adamw=(1e-4,), plain=(0.005,)),
+        "arms": arms_by_optimizer(adamw=(1e-4,), plain=(0.005, 0.001)),
     },
 }
 
