@@ -3,8 +3,8 @@
     python -m figures.shared.closed_tasks TASK FOLDER SEED ... [--optimizer NAME]   (TASK: addition or maze)
 
 It goes on with FOLDER. The arms are the methods of ``weights-by-optimizer`` by both optimisers, or by ``adamw`` or
-``sgd`` alone, at one learning rate each, plain steps in mazes at two. In both tasks
-problems conflict: what is right for most is wrong for a few, which are seldom solved at the start.
+``sgd`` alone, at one learning rate each, plain steps in mazes at two. In both tasks problems conflict: what is right
+for most is wrong for a few, which are seldom solved at the start.
 """
 
 import argparse
