@@ -49,6 +49,39 @@ def train_arm(
 ) -> Parameters:
     """Train an arm from ``start`` and problem ``first``, or resume it from TRL's last complete checkpoint."""
     rl = settings.rl
+    _check_settings(rl)
+    last = _last_checkpoint(folder.path)
+    _cut_lines(folder, last)
+    if last and _updates(last) == rl.steps * rl.updates:
+        return read_checkpoint(last).parameters
+    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
+    model.generation_config.eos_token_id = sorted(reader.stop_ids)
+    model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
+    tokenizer, problem = AutoTokenizer.from_pretrained(start), reader.task.training(first)
+    ids, expected = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
+    if ids != expected:
+        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {ids}; allowed: {expected}")
+    numbers = [*range(first, first + rl.steps * rl.prompts)]
+    prompts = [reader.task.training(index).prompt for index in numbers]
+    trainer = ArmTrainer(
+        reader,
+        model,
+        folder,
+        args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
+        train_dataset=Dataset.from_dict({"prompt": prompts, "problem": numbers}),
+        processing_class=tokenizer,
+        optimizers=_optimizer(model, rl),
+        method=method,
+        teacher=_teacher(rl.teacher, reader.vocabulary.size) if "teacher_logp" in method.needs else None,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(_AfterStep(trainer, rl, after_step))
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    return trainer.parameters()
+
+
+def _check_settings(rl: PolicyGradientSettings) -> None:
+    """Raise ``InputError`` for settings that TRL's trainer does not have."""
     refused = {
         f"rl.rounds = {rl.rounds}; allowed: 0, as TRL drops no groups": rl.rounds,
         f"rl.remedy = {rl.remedy!r}; allowed: none, as TRL's own step takes one gradient": rl.remedy != "none",
@@ -64,42 +97,19 @@ def train_arm(
     for reason, holds in refused.items():
         if holds:
             raise InputError(reason)
-    last = _last_checkpoint(folder.path)
-    _cut_lines(folder, last)
-    if last and _updates(last) == rl.steps * rl.updates:
-        return read_checkpoint(last).parameters
-    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
-    teacher = _teacher(rl.teacher, reader.vocabulary.size) if "teacher_logp" in method.needs else None
-    model.generation_config.eos_token_id = sorted(reader.stop_ids)
-    model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
-    tokenizer, problem = AutoTokenizer.from_pretrained(start), reader.task.training(first)
-    ids, expected = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
-    if ids != expected:
-        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {ids}; allowed: {expected}")
+
+
+def _optimizer(model: Any, rl: PolicyGradientSettings) -> tuple[Any, Any]:
+    """Return the optimiser of a model, with weight decay for matrices alone, and the schedule of its learning rate."""
     weights = [value for value in model.parameters() if value.requires_grad]
     decayed, others = [value for value in weights if value.ndim >= 2], [value for value in weights if value.ndim < 2]
     groups = [{"params": decayed, "weight_decay": rl.weight_decay}, {"params": others, "weight_decay": 0.0}]
     adamw = partial(torch.optim.AdamW, betas=(rl.b1, rl.b2), eps=rl.eps)
     optimizer = {"adamw": adamw, "sgd": torch.optim.SGD}[rl.optimizer](groups, lr=1.0)  # the schedule has its rate
-    numbers = [*range(first, first + rl.steps * rl.prompts)]
-    prompts = [reader.task.training(index).prompt for index in numbers]
     # The learning rate follows the number of updates before, and is the same for all updates by one batch.
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: rl.rate(done // rl.updates + 1, rl.steps))
-    trainer = ArmTrainer(
-        reader,
-        model,
-        folder,
-        args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
-        train_dataset=Dataset.from_dict({"prompt": prompts, "problem": numbers}),
-        processing_class=tokenizer,
-        optimizers=(optimizer, schedule),
-        method=method,
-        teacher=teacher,
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda done: rl.rate(done // rl.updates + 1, rl.steps)
     )
-    trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_AfterStep(trainer, rl, after_step))
-    trainer.train(resume_from_checkpoint=str(last) if last else None)
-    return trainer.parameters()
 
 
 def _teacher(source: str, tokens: int) -> Any:
