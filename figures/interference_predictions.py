@@ -54,10 +54,10 @@ def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Return the data with the finished arms of ``folder``, which replace earlier ones of their seeds."""
     origins, prompts, seeds = list[dict[str, Any]](), dict(data["prompts"]), dict(data["seeds"])
     for task in WATCHES:
-        kept = [origin for origin in data["provenance"] if origin["task"] == task]
+        earlier = [origin for origin in data["provenance"] if origin["task"] == task]
         arms = seeds.get(task, {})
         runs = {str(run["seed"]): run for run in map(_read, sorted(folder.glob(f"{task}-*.json")))}
-        origins += [{"task": task, **origin} for origin in origins_of_arms(kept, arms, runs)]
+        origins += [{"task": task, **origin} for origin in origins_of_arms(earlier, arms, runs)]
         new = {seed: {name: short(arm) for name, arm in run["arms"].items()} for seed, run in runs.items()}
         if runs:
             prompts[task] = next(iter(runs.values()))["prompts"]

@@ -47,9 +47,9 @@ def condense(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Return the kept seeds, and those of ``folder``: all arms of an optimiser, which replace old ones."""
     runs = [json.loads(path.read_text()) for path in folder.glob("seed-*.json")]
     finished = {str(run["seed"]): run | {"arms": arms} for run in runs if (arms := whole(run))}
-    kept = data["seeds"] | {seed: data["seeds"].get(seed, {}) | run["arms"] for seed, run in finished.items()}
+    seeds = data["seeds"] | {seed: data["seeds"].get(seed, {}) | run["arms"] for seed, run in finished.items()}
     origins = origins_of_arms(data["provenance"], data["seeds"], finished)
-    return data | {"provenance": origins, "seeds": {seed: kept[seed] for seed in sorted(kept, key=int)}}
+    return data | {"provenance": origins, "seeds": {seed: seeds[seed] for seed in sorted(seeds, key=int)}}
 
 
 def whole(run: dict[str, Any]) -> dict[str, Any]:

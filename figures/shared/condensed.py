@@ -37,17 +37,17 @@ def origins(data: dict[str, Any], sweeps: dict[str, xr.Dataset]) -> list[dict[st
 
 
 def origins_of_arms(
-    kept: list[dict[str, Any]], arms: dict[str, Any], new: dict[str, dict[str, Any]]
+    earlier: list[dict[str, Any]], arms: dict[str, Any], new: dict[str, dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return by seed the origins of new runs, and the kept ones of which arms stay.
+    """Return by seed the origins of new runs, and the earlier ones of which arms stay.
 
     Args:
-        kept: origins, each with its ``seed`` and ``settings``.
+        earlier: origins, each with its ``seed`` and ``settings``.
         arms: by seed and name, before the new ones replace some.
         new: runs by seed, each with its ``seed``, ``provenance`` and ``arms``.
     """
     origins = [{"seed": run["seed"], **run["provenance"]} for run in new.values()]
-    for origin in kept:
+    for origin in earlier:
         seed = str(origin["seed"])
         replaced = new[seed]["arms"] if seed in new else {}
         if any(name in arms[seed] and name not in replaced for name in origin["settings"]["arms"]):

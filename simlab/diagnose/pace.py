@@ -1,4 +1,4 @@
-"""Say when a measurement of a run that goes on is due, so that measurements take a share of its time at most."""
+"""Schedule measurements beside a run, so that they take a bounded share of its time."""
 
 import time
 from collections.abc import Callable
