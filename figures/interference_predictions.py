@@ -78,20 +78,12 @@ def short(arm: dict[str, Any]) -> dict[str, Any]:
 
     sharper = {"sharper": {of: rounded(values, 5) for of, values in arm["sharper"].items()}} if "sharper" in arm else {}
     sizes = {name: arm[name] for name in ("outside", "samples") if name in arm}
-    return (
-        sizes
-        | sharper
-        | {
-            "watched": {
-                step: {
-                    "rate": rounded(record["rate"], 5),
-                    **{of: pushes(of, record[of]) for of in loses_rate.ESTIMATORS},
-                }
-                for step, record in arm["watched"].items()
-            },
-            "measured": {step: rounded(rates, 4) for step, rates in arm["measured"].items()},
-        }
-    )
+    watched = {
+        step: {"rate": rounded(record["rate"], 5), **{of: pushes(of, record[of]) for of in loses_rate.ESTIMATORS}}
+        for step, record in arm["watched"].items()
+    }
+    measured = {step: rounded(rates, 4) for step, rates in arm["measured"].items()}
+    return {**sizes, **sharper, "watched": watched, "measured": measured}
 
 
 def judging(data: dict[str, Any], task: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ seeds, among the rates at which all seeds reach the level. A difference is that 
 optimiser, each at its own rate and where its pass@1 has first gained as much; paired by seed, with Student's interval.
 """
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,16 @@ def of_arm(name: str) -> tuple[str, str]:
     """Return method and optimiser of an arm."""
     method, _, settings = name.partition("@optimizer=")
     return method, settings.partition("@")[0]
+
+
+def read_options(arguments: list[str], first: dict[str, dict[str, Any]]) -> argparse.Namespace:
+    """Read what a script of runs is told: the ``first`` arguments, then seeds, and an optimiser if one is named."""
+    parser = argparse.ArgumentParser()
+    for name, kind in first.items():
+        parser.add_argument(name, **kind)
+    parser.add_argument("seeds", type=int, nargs="+")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS)
+    return parser.parse_args(arguments)
 
 
 def arms_of(settings: TrainingSettings, optimizer: str | None) -> list[str]:

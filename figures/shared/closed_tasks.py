@@ -7,7 +7,6 @@ It goes on with FOLDER. The arms are the methods of ``weights-by-optimizer`` by 
 for most is wrong for a few, which are seldom solved at the start.
 """
 
-import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,12 +101,7 @@ def preset(task: str) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> None:
     """Train the arms of some seeds."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=TASKS)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("seeds", type=int, nargs="+")
-    parser.add_argument("--optimizer", choices=by_optimizer.OPTIMIZERS)
-    options = parser.parse_args(arguments)
+    options = by_optimizer.read_options(arguments, {"task": {"choices": TASKS}, "folder": {"type": Path}})
     gains = by_optimizer.prediction(options.task)["judged_at"]
     for seed in options.seeds:
         for name in train_arms(closed_run(options.task, seed), options.folder, gains, options.optimizer):

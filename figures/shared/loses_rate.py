@@ -106,7 +106,7 @@ def others(arm: dict[str, Any]) -> slice:
 
 def trained_rows(arm: dict[str, Any]) -> slice:
     """Return the rows of the prompts that are trained."""
-    return slice(arm.get("outside", USUAL.outside), None)
+    return slice(others(arm).stop, None)
 
 
 def windows_of(arm: dict[str, Any]) -> list[int]:

@@ -10,7 +10,6 @@ of every problem, which nothing learns from: what a batch of the 32 does to them
 and is watched once, by fewer samples.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator
@@ -203,12 +202,7 @@ def train_seed(
 
 def main(arguments: list[str]) -> None:
     """Train the arms of some seeds."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("task", choices=WATCHES)
-    parser.add_argument("seeds", type=int, nargs="+")
-    parser.add_argument("--optimizer", choices=USUAL.rates)
-    options = parser.parse_args(arguments)
+    options = by_optimizer.read_options(arguments, {"folder": {"type": Path}, "task": {"choices": WATCHES}})
     options.folder.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         for name in train_seed(options.task, seed, options.folder, optimizer=options.optimizer):

@@ -215,9 +215,8 @@ def _sweeps(representation: str, optimizer: str) -> Preset:
         "kl": sweep(("grpo",), {"run.kl": (0.03, 0.1, 0.3)}),
         "supervised": sweep(("grpo",), {"run.supervised": (0.1, 0.3, 1.0)}),
     }
-    if (
-        representation != "linear"
-    ):  # where ``interference`` has all of them with plain steps, and ``frontier`` with Adam
+    # On the head ``interference`` has all of them with plain steps, and ``frontier`` with Adam.
+    if representation != "linear":
         surrogates = (*(f"grpo+{name}" for name in SURROGATES), *PENALISED)
         sweeps["weights"] = sweep(WEIGHTS, {})
         # With one gradient step a batch the ratio is 1 and no clip acts.
