@@ -1,4 +1,4 @@
-"""The probe of verl's workers: its features are the gradient of the last layer. Run with ``-m verl``."""
+"""The probe of verl's workers: its features are gradients of the last layer or of adapters. Run with ``-m verl``."""
 
 import pytest
 
@@ -9,14 +9,18 @@ import types
 
 import numpy as np
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.workers.config import FSDPActorConfig
 from verl_cases import PROMPTS, REWARDS, dispatched, nested, response_mask, trainer
 from verl_runs import prepare, train
 
 from simlab.adapters.grouping import Grouping
-from simlab.adapters.verl import probe
-from simlab.adapters.verl.probe import AGGREGATIONS, configured_method, measured, row_features, sketch_size
+from simlab.adapters.measuring import SKETCH, sketched
+from simlab.adapters.verl import workers
+from simlab.adapters.verl.probe import AGGREGATIONS, configured_method
+from simlab.adapters.verl.workers import adapter_layers, measured, row_features, sketch_size
 from simlab.cli import main
 from simlab.errors import InputError
 from simlab.estimators import estimator
@@ -79,36 +83,162 @@ def test_the_features_of_a_row_are_the_gradient_of_the_head(packed):
     assert not features[2].any()
 
 
-def test_an_engine_measures_only_when_it_is_asked(monkeypatch):
+class Engine:
+    """The steps of verl's engine that a measurement goes through, of padded rows."""
+
+    def __init__(self, module, batch, packed=False):
+        self.module, self.batch, self.packed = module, batch, packed
+        self.optimizer = torch.optim.AdamW([value for value in module.parameters() if value.requires_grad])
+
+    def prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func):
+        output.logits.zero_()  # verl may scale them where they are
+        assert not output.logits.requires_grad
+        return {"log_probs": None}
+
+    def forward_step(self, micro_batch, loss_function, forward_only):
+        if self.packed:  # each row is looked at alone, as attention without padding does
+            logits = self.module.packed(micro_batch["input_ids"].unbind())
+        else:
+            logits = self.module(micro_batch["input_ids"].to_padded_tensor(0))
+        return self.prepare_model_outputs(types.SimpleNamespace(logits=logits), {}, micro_batch, loss_function)
+
+    @torch.no_grad()
+    def infer(self):
+        return self.forward_step(self.batch, loss_function=None, forward_only=True)
+
+
+@pytest.fixture
+def no_device(monkeypatch):
+    monkeypatch.setattr(workers, "get_torch_device", lambda: types.SimpleNamespace(synchronize=lambda: None))
+
+
+@pytest.mark.usefixtures("no_device")
+def test_an_engine_measures_only_when_it_is_asked():
     model, (batch, _) = Toy(), micro_batch()
-    ids = batch["input_ids"].to_padded_tensor(0)
-    engine = types.SimpleNamespace(module=model)
-    asked = []
+    engine = Engine(model, batch)
+    assert set(engine.infer()) == {"log_probs"}
+    with measured(engine, "head"):
+        measurements = engine.infer()
+    assert set(measurements) == {"log_probs", workers.FEATURES, workers.HOW}
+    states = model.embedding(batch["input_ids"].to_padded_tensor(0)).cumsum(dim=-2)
+    torch.testing.assert_close(measurements[workers.FEATURES], row_features(states, model.head(states), batch).detach())
+    assert measurements[workers.HOW][:, 1:].tolist() == [[0, 0]] * 3
+    assert set(engine.infer()) == {"log_probs"}
 
-    class Engine:
-        module = model
 
-        def prepare_model_outputs(self, output, output_args, micro_batch, logits_processor_func):
-            output.logits.zero_()  # verl may scale them where they are
-            asked.append(output)
-            return {"log_probs": None}
+class Adapted(torch.nn.Module):
+    """A model with an adapter of rank 2 in the middle, and all else frozen; states mix a row's earlier tokens."""
 
-    monkeypatch.setattr(probe, "get_torch_device", lambda: types.SimpleNamespace(synchronize=lambda: None))
-    engine = Engine()
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.head = torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.Linear(WIDTH, VOCABULARY, False)
+        self.requires_grad_(False)
+        self.down, self.up = torch.nn.Linear(WIDTH, 2, False), torch.nn.Linear(2, WIDTH, False)
 
-    def outputs():
-        with torch.no_grad():
-            return engine.prepare_model_outputs(types.SimpleNamespace(logits=model(ids)), {}, batch, None)
+    def forward(self, ids):
+        return self._mixed([self.embedding(ids)])
 
-    assert set(outputs()) == {"log_probs"}
-    with measured(engine):
-        measurements = outputs()
-    assert set(measurements) == {"log_probs", probe.FEATURES, probe.HOW}
-    states = model.embedding(ids).cumsum(dim=-2)
-    torch.testing.assert_close(measurements[probe.FEATURES], row_features(states, model.head(states), batch).detach())
-    assert measurements[probe.HOW][:, 1].tolist() == [0, 0, 0]
-    assert set(outputs()) == {"log_probs"}
-    assert len(asked) == 3
+    def packed(self, rows):
+        return self._mixed([self.embedding(row[None]) for row in rows])
+
+    def _mixed(self, parts):
+        sums = torch.cat([part.cumsum(dim=-2) for part in parts], dim=-2)
+        adapted = self.up(self.down(sums)).tanh().split([part.shape[-2] for part in parts], dim=-2)
+        return self.head(sums + torch.cat([part.cumsum(dim=-2) for part in adapted], dim=-2))
+
+
+def adapters_gradients(model, masks):
+    """(rows, weights of the adapter): the gradient of each rollout's log-probability, one pass a row."""
+    rows = []
+    for (prompt, response), mask in zip(ROWS, masks, strict=True):
+        every = (model(torch.tensor([prompt + response]))[0] / TEMPERATURE).log_softmax(dim=-1)
+        logp = sum(
+            m * every[len(prompt) + t - 1, token] for t, (token, m) in enumerate(zip(response, mask, strict=True))
+        )
+        weights = (model.down.weight, model.up.weight)
+        rows.append(torch.autograd.grad(logp, weights) if response else [torch.zeros_like(each) for each in weights])
+    return rows
+
+
+@pytest.mark.usefixtures("no_device")
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_full_reads_the_gradient_of_each_row_by_the_adapters(packed, scaled):
+    model, (batch, masks) = Adapted(), micro_batch()
+    engine = Engine(model, batch, packed)
+    factors = [1.0, 1.0]
+    if scaled:  # with what Adam remembers of one step
+        for weight in (model.down.weight, model.up.weight):
+            weight.grad = torch.rand_like(weight)
+        # Adam divides by sqrt(v) + eps with v = the squared gradient after one step.
+        factors = [(weight.grad.abs() + 1e-8) ** -0.5 for weight in (model.down.weight, model.up.weight)]
+        engine.optimizer.step()
+        engine.optimizer.zero_grad()
+    expected = [
+        sketched([(leaf * factor).flatten() for leaf, factor in zip(row, factors, strict=True)], SKETCH)
+        for row in adapters_gradients(model, masks)
+    ]
+    with measured(engine, "full"):
+        measurements = engine.infer()
+    torch.testing.assert_close(measurements[workers.FEATURES], torch.stack(expected), rtol=1e-4, atol=1e-5)
+    assert measurements[workers.FEATURES][0].abs().max() > 0.1
+    assert measurements[workers.HOW][:, 1:].tolist() == [[SKETCH, scaled]] * 3
+    assert model.down.weight.grad is None
+    assert set(engine.infer()) == {"log_probs"}
+
+
+def features_of_a_shard(rank, folder):
+    """In one of two processes: shard the model, take a step of Adam, and measure rows of its own twice."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    workers.get_torch_device = lambda: types.SimpleNamespace(synchronize=lambda: None)
+    model, mesh = Adapted(), init_device_mesh("cpu", (2,))
+    for part in (model.down, model.up, model):
+        fully_shard(part, mesh=mesh, reshard_after_forward=False)
+    batch, _ = micro_batch()
+    if rank:  # the other rows, in another order
+        batch = {name: nested(value.unbind()[::-1]) for name, value in batch.items() if name != "temperature"}
+        batch["temperature"] = TEMPERATURE
+    engine = Engine(model, batch)
+    model(torch.tensor([[1, 2, 3]])).square().sum().backward()
+    engine.optimizer.step()
+    engine.optimizer.zero_grad()
+    engine.infer()  # leaves parameters as a pass for a reference model does
+    with measured(engine, "full"):
+        twice = [engine.infer()[workers.FEATURES] for _ in range(2)]
+    model(torch.tensor([[1, 2, 3]])).square().sum().backward()  # training goes on
+    torch.save((twice, model.down.weight.grad.full_tensor()), folder / f"{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def test_two_workers_with_shards_measure_as_one_without(tmp_path):
+    torch.multiprocessing.spawn(features_of_a_shard, (tmp_path,), nprocs=2)
+    (first, gradient), (second, _) = (torch.load(tmp_path / f"{rank}.pt") for rank in range(2))
+
+    model, (batch, masks) = Adapted(), micro_batch()
+    engine = Engine(model, batch)
+    model(torch.tensor([[1, 2, 3]])).square().sum().backward()
+    factors = [(weight.grad.abs() + 1e-8) ** -0.5 for weight in (model.down.weight, model.up.weight)]
+    engine.optimizer.step()
+    engine.optimizer.zero_grad()
+    expected = torch.stack(
+        [
+            sketched([(leaf * factor).flatten() for leaf, factor in zip(row, factors, strict=True)], SKETCH)
+            for row in adapters_gradients(model, masks)
+        ]
+    )
+    for measurement in (*first, *(rows.flip(0) for rows in second)):
+        torch.testing.assert_close(measurement, expected, rtol=1e-3, atol=1e-5)
+    model(torch.tensor([[1, 2, 3]])).square().sum().backward()
+    torch.testing.assert_close(gradient, model.down.weight.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_full_is_refused_where_more_than_adapters_is_trained():
+    model = Adapted()
+    assert adapter_layers(model) == [model.down, model.up]
+    model.embedding.requires_grad_(True)
+    with pytest.raises(InputError, match=r"embedding\.weight is trained; allowed: linear adapters"):
+        adapter_layers(model)
 
 
 @pytest.mark.parametrize("mode", AGGREGATIONS)
@@ -156,6 +286,12 @@ REFUSED = [
     (["actor_rollout_ref.model.use_fused_kernels=True"], "use_fused_kernels = True has no logits"),
     (["algorithm.rollout_correction.bypass_mode=True"], "bypass_mode = True leaves out"),
     (["+algorithm.simlab_probe.share=0"], "share = 0"),
+    (["+algorithm.simlab_probe.estimator=both"], "estimator = 'both'"),
+    (["+algorithm.simlab_probe.estimator=full", "actor_rollout_ref.actor.strategy=fsdp2"], "without adapters"),
+    (
+        ["+algorithm.simlab_probe.estimator=full", "actor_rollout_ref.model.lora_rank=4"],
+        "strategy, with simlab_probe.estimator = full, = 'fsdp'",
+    ),
     (["+algorithm.simlab_probe.often=0"], "'often'"),
 ]
 
@@ -166,17 +302,28 @@ def test_what_cannot_be_measured_is_refused_before_any_worker_starts(settings, l
         trainer(*MEASURING, "actor_rollout_ref.rollout.n=4", *settings)
 
 
+ADAPTERS = {  # merged for the rollouts, which plain transformers make
+    "actor_rollout_ref.model.lora_rank": 2, "actor_rollout_ref.model.lora.merge": True,
+    "+algorithm.simlab_probe.estimator": "full",
+}  # fmt: skip
+
+
 @pytest.mark.slow
-def test_verls_own_command_writes_records_that_diagnose_reads(tmp_path, capsys):
+@pytest.mark.parametrize(("kind", "more"), [("head", {}), ("full", ADAPTERS)])
+def test_verls_own_command_writes_records_that_diagnose_reads(tmp_path, capsys, kind, more):
     prepare(tmp_path)
     settings = {
         "trainer.v1.trainer_mode": "simlab_sync", "algorithm.adv_estimator": "simlab_grpo",
         "+algorithm.simlab_probe.every": 1, "+algorithm.simlab_probe.share": 1.0,
-        "trainer.rollout_data_dir": tmp_path / "rollouts",
+        "trainer.rollout_data_dir": tmp_path / "rollouts", **more,
     }  # fmt: skip
     steps = train(tmp_path, "probed", 3, **settings)
-    records = read_records(tmp_path / "rollouts" / "probe", "head")
+    records = read_records(tmp_path / "rollouts" / "probe", kind)
     assert [record.step for record in records] == [1, 2, 3]
+    scaled = (
+        ["none", "adam", "adam"] if kind == "full" else ["none"] * 3
+    )  # Adam remembers nothing before its first step
+    assert [record.facts["preconditioner"] for record in records] == scaled
     for record, step in zip(records, steps, strict=True):
         assert 0 < step["probe/share"] < 1
         assert set(record.prompts) <= {f"{n}+{n + 1}=" for n in range(8)}

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from torch.distributed.tensor import DTensor
 
 from simlab.diagnose.live import are_correct
 from simlab.errors import InputError
@@ -17,6 +18,8 @@ from simlab.methods import Method
 from simlab.rollouts import Rollouts
 
 SKETCH = 16381  # numbers onto which the gradient of a rollout is projected: a prime, so that no columns meet
+KINDS = ("head", "full")  # estimators
+Scales = dict[torch.Tensor, torch.Tensor]  # of each parameter
 READ = frozenset({"rewards"})  # what the weights of a group without one of its members are computed from
 
 
@@ -79,3 +82,22 @@ def sketched(leaves: Sequence[torch.Tensor], size: int) -> torch.Tensor:
         signs = 2 * torch.randint(2, leaf.shape, generator=source, device=leaf.device) - 1
         total += torch.nn.functional.pad(leaf * signs, (0, -len(leaf) % size)).reshape(-1, size).sum(dim=0)
     return total
+
+
+def root_preconditioner(optimizer: Any) -> Scales | None:
+    """Return (sqrt(v) + eps)^(-1/2) of Adam for each trained parameter, before its step; None for other optimisers.
+
+    In the first steps v still grows, of adapters from 0, so that a step is then smaller than this says.
+    """
+    scales: Scales = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if not parameter.requires_grad:
+                continue
+            state = optimizer.state.get(parameter, {})
+            if "exp_avg_sq" not in state:
+                return None
+            unbiased = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
+            scale = (unbiased.sqrt() + group["eps"]) ** -0.5
+            scales[parameter] = scale.full_tensor() if isinstance(scale, DTensor) else scale
+    return scales

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from simlab.adapters.measuring import SKETCH, batch_record, check_method, sketched
+from simlab.adapters.measuring import KINDS, SKETCH, Scales, batch_record, check_method, root_preconditioner, sketched
 from simlab.adapters.trl import join_sequences, learned_tokens, logged_rewards
 from simlab.arms import parse
 from simlab.diagnose.pace import Pace
@@ -39,8 +39,6 @@ AGGREGATIONS = {  # by GRPOConfig.loss_type
     "grpo": "sequence_mean", "sapo": "sequence_mean", "dr_grpo": "constant", "bnpo": "token_mean", "dapo": "token_mean",
     "cispo": "token_mean", "vespo": "token_mean",
 }  # fmt: skip
-KINDS = ("head", "full")
-Scales = dict[torch.Tensor, torch.Tensor]  # of each parameter
 
 
 class ProbeCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped package
@@ -215,22 +213,6 @@ def gradient_rows(
             leaves = [leaf * scales[value] for value, leaf in zip(trained, leaves, strict=True)]
         features.append(sketched([leaf.float().flatten() for leaf in leaves], sketch).numpy(force=True))
     return np.stack(features)
-
-
-def root_preconditioner(optimizer: Any) -> Scales | None:
-    """Return (sqrt(v) + eps)^(-1/2) of Adam for each trained parameter, before its step; None for other optimisers.
-
-    In the first steps v still grows, of adapters from 0, so that a step is then smaller than this says.
-    """
-    scales: Scales = {}
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            state = optimizer.state.get(parameter, {})
-            if "exp_avg_sq" not in state:
-                return None
-            unbiased = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
-            scales[parameter] = (unbiased.sqrt() + group["eps"]) ** -0.5
-    return scales
 
 
 @contextmanager

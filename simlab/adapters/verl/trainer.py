@@ -14,14 +14,15 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from simlab.adapters.grouping import MEMORY
 from simlab.adapters.verl import functions
 from simlab.adapters.verl.functions import PREFIX, TOKEN_FIELDS, advantage_function, memory, policy_loss
-from simlab.adapters.verl.probe import FLAG, BatchProbe, measuring_workers
+from simlab.adapters.verl.probe import BatchProbe
+from simlab.adapters.verl.workers import FLAG, measuring_workers
 from simlab.diagnose.live import Live
 from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY, Estimator, chain
 from simlab.files import write_whole
 from simlab.surrogates import SURROGATES
 
-PROBED = ("every", "share", "threshold")  # settings of ``BatchProbe``
+PROBED = ("every", "share", "estimator", "threshold")  # settings of ``BatchProbe``
 LIVE = ("every", "window", "threshold", "level", "share")  # the numbers of ``simlab.diagnose.live.Live``
 
 Trainer: Any = object  # at run time a mixin; all other attributes are the trainer's
