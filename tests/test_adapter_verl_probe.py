@@ -20,7 +20,7 @@ from simlab.adapters.grouping import Grouping
 from simlab.adapters.measuring import SKETCH, sketched
 from simlab.adapters.verl import workers
 from simlab.adapters.verl.probe import AGGREGATIONS, configured_method
-from simlab.adapters.verl.workers import adapter_layers, measured, row_features, sketch_size
+from simlab.adapters.verl.workers import adapter_layers, measure_passes, row_features, sketch_size
 from simlab.cli import main
 from simlab.errors import InputError
 from simlab.estimators import estimator
@@ -117,13 +117,27 @@ def test_an_engine_measures_only_when_it_is_asked():
     model, (batch, _) = Toy(), micro_batch()
     engine = Engine(model, batch)
     assert set(engine.infer()) == {"log_probs"}
-    with measured(engine, "head"):
+    with measure_passes(engine, "head"):
         measurements = engine.infer()
-    assert set(measurements) == {"log_probs", workers.FEATURES, workers.HOW}
+    assert set(measurements) == {"log_probs", workers.FEATURES, workers.COST}
     states = model.embedding(batch["input_ids"].to_padded_tensor(0)).cumsum(dim=-2)
     torch.testing.assert_close(measurements[workers.FEATURES], row_features(states, model.head(states), batch).detach())
-    assert measurements[workers.HOW][:, 1:].tolist() == [[0, 0]] * 3
+    assert measurements[workers.COST][:, 1:].tolist() == [[0, 0]] * 3
     assert set(engine.infer()) == {"log_probs"}
+
+
+@pytest.mark.usefixtures("no_device")
+def test_features_are_not_rounded_to_the_precision_of_the_pass():
+    """verl reads outputs inside of autocast, where products of float32 are rounded to bfloat16."""
+    model, (batch, _) = Toy(), micro_batch()
+    model.head.weight.data *= 8  # sure of its tokens: rounding 1 - p loses most of it
+    states = model.embedding(batch["input_ids"].to_padded_tensor(0)).cumsum(dim=-2)
+    engine = Engine(model, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model.head(states)
+        with measure_passes(engine, "head"):
+            measurements = engine.infer()
+    torch.testing.assert_close(measurements[workers.FEATURES], row_features(states, logits, batch).detach())
 
 
 class Adapted(torch.nn.Module):
@@ -179,11 +193,11 @@ def test_full_reads_the_gradient_of_each_row_by_the_adapters(packed, scaled):
         sketched([(leaf * factor).flatten() for leaf, factor in zip(row, factors, strict=True)], SKETCH)
         for row in adapters_gradients(model, masks)
     ]
-    with measured(engine, "full"):
+    with measure_passes(engine, "full"):
         measurements = engine.infer()
     torch.testing.assert_close(measurements[workers.FEATURES], torch.stack(expected), rtol=1e-4, atol=1e-5)
     assert measurements[workers.FEATURES][0].abs().max() > 0.1
-    assert measurements[workers.HOW][:, 1:].tolist() == [[SKETCH, scaled]] * 3
+    assert measurements[workers.COST][:, 1:].tolist() == [[SKETCH, scaled]] * 3
     assert model.down.weight.grad is None
     assert set(engine.infer()) == {"log_probs"}
 
@@ -204,7 +218,7 @@ def features_of_a_shard(rank, folder):
     engine.optimizer.step()
     engine.optimizer.zero_grad()
     engine.infer()  # leaves parameters as a pass for a reference model does
-    with measured(engine, "full"):
+    with measure_passes(engine, "full"):
         twice = [engine.infer()[workers.FEATURES] for _ in range(2)]
     model(torch.tensor([[1, 2, 3]])).square().sum().backward()  # training goes on
     torch.save((twice, model.down.weight.grad.full_tensor()), folder / f"{rank}.pt")
@@ -235,10 +249,22 @@ def test_two_workers_with_shards_measure_as_one_without(tmp_path):
 
 def test_full_is_refused_where_more_than_adapters_is_trained():
     model = Adapted()
-    assert adapter_layers(model) == [model.down, model.up]
+    assert adapter_layers(model) == {"down": model.down, "up": model.up}
     model.embedding.requires_grad_(True)
     with pytest.raises(InputError, match=r"embedding\.weight is trained; allowed: linear adapters"):
         adapter_layers(model)
+    with pytest.raises(InputError, match="no layer is trained"):
+        adapter_layers(model.requires_grad_(False))
+
+
+@pytest.mark.usefixtures("no_device")
+def test_full_is_refused_where_a_layer_is_passed_by():
+    model, (batch, _) = Adapted(), micro_batch()
+    model.idle = torch.nn.Linear(2, 2, False)
+    engine = Engine(model, batch)
+    with pytest.raises(InputError, match="idle does not see each token once"), measure_passes(engine, "full"):
+        engine.infer()
+    assert set(engine.infer()) == {"log_probs"}
 
 
 @pytest.mark.parametrize("mode", AGGREGATIONS)
@@ -276,6 +302,10 @@ def test_the_error_of_two_projections_is_that_of_one_a_little_smaller():
     assert sketch_size(896, 150_000) == pytest.approx(1 / (1 / 256 + 1 / 16381), abs=1)
 
 
+FULL = [
+    "+algorithm.simlab_probe.estimator=full", "actor_rollout_ref.actor.strategy=fsdp2",
+    "actor_rollout_ref.model.lora_rank=4",
+]  # fmt: skip
 REFUSED = [
     (["algorithm.adv_estimator=rloo"], "adv_estimator = 'rloo'"),
     (["algorithm.adv_estimator=simlab_cw_grpo"], "the method reads .*old_logp"),
@@ -287,10 +317,12 @@ REFUSED = [
     (["algorithm.rollout_correction.bypass_mode=True"], "bypass_mode = True leaves out"),
     (["+algorithm.simlab_probe.share=0"], "share = 0"),
     (["+algorithm.simlab_probe.estimator=both"], "estimator = 'both'"),
-    (["+algorithm.simlab_probe.estimator=full", "actor_rollout_ref.actor.strategy=fsdp2"], "without adapters"),
+    (["+algorithm.simlab_probe.estimator=full", "actor_rollout_ref.actor.strategy=fsdp2"], "lora_rank .*= 0"),
+    ([*FULL, "+actor_rollout_ref.model.target_parameters=[mlp.experts]"], "target_parameters have no layer"),
+    ([*FULL, "actor_rollout_ref.actor.optim.optimizer_impl=bitsandbytes.optim"], "moments of bitsandbytes.optim.AdamW"),
     (
         ["+algorithm.simlab_probe.estimator=full", "actor_rollout_ref.model.lora_rank=4"],
-        "strategy, with simlab_probe.estimator = full, = 'fsdp'",
+        "strategy with simlab_probe.estimator = full = 'fsdp'",
     ),
     (["+algorithm.simlab_probe.often=0"], "'often'"),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch.distributed.tensor import DTensor
 
 from simlab.diagnose.live import are_correct
@@ -67,6 +67,14 @@ def batch_record(
     names = [text for text, known in zip(texts, kept, strict=True) if known]
     count = present[kept].sum(axis=1)
     return Record(facts, names, np.ones(len(names), bool), count, correct[kept].sum(axis=1) / count, found)
+
+
+def log_probability(
+    logits: Float[torch.Tensor, "T V"], tokens: Int[torch.Tensor, " T"], mask: torch.Tensor, temperature: float
+) -> Float[torch.Tensor, ""]:
+    """Sum the log-probabilities of the tokens of a rollout where ``mask`` is not 0."""
+    every = (logits.float() / temperature).log_softmax(dim=-1)
+    return every.gather(-1, tokens[:, None])[:, 0][mask > 0].sum()
 
 
 def sketched(leaves: Sequence[torch.Tensor], size: int) -> torch.Tensor:

@@ -23,7 +23,16 @@ from jaxtyping import Float
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
-from simlab.adapters.measuring import KINDS, SKETCH, Scales, batch_record, check_method, root_preconditioner, sketched
+from simlab.adapters.measuring import (
+    KINDS,
+    SKETCH,
+    Scales,
+    batch_record,
+    check_method,
+    log_probability,
+    root_preconditioner,
+    sketched,
+)
 from simlab.adapters.trl import join_sequences, learned_tokens, logged_rewards
 from simlab.arms import parse
 from simlab.diagnose.pace import Pace
@@ -203,9 +212,9 @@ def gradient_rows(
         one = slice(row, row + 1)
         with trainer.accelerator.autocast():
             logits = model(input_ids=ids[one], attention_mask=attention[one], use_cache=False).logits
-        every = (logits[0, -length - 1 : -1].float() / trainer.temperature).log_softmax(dim=-1)
-        logp = every.gather(-1, output["completion_ids"][row][:, None])[:, 0]
-        gradients = torch.autograd.grad(logp[used[row] > 0].sum(), trained, allow_unused=True)
+        tokens = output["completion_ids"][row]
+        logp = log_probability(logits[0, -length - 1 : -1], tokens, used[row], trainer.temperature)
+        gradients = torch.autograd.grad(logp, trained, allow_unused=True)
         leaves = [
             torch.zeros_like(value) if leaf is None else leaf for value, leaf in zip(trained, gradients, strict=True)
         ]

@@ -15,7 +15,7 @@ import torch
 from simlab.adapters.grouping import Grouping
 from simlab.adapters.measuring import KINDS, batch_record, check_method
 from simlab.adapters.verl.functions import PREFIX, configured_surrogate
-from simlab.adapters.verl.workers import FEATURES, FLAG, HOW
+from simlab.adapters.verl.workers import COST, FEATURES, FLAG
 from simlab.diagnose.pace import Pace
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators import Estimator, estimator
@@ -48,7 +48,7 @@ class BatchProbe:
     training, for rewards other than 0 and 1 without a threshold.
     """
 
-    fields: ClassVar = ("uid", "rm_scores", "response_mask", "prompts", FEATURES, HOW)
+    fields: ClassVar = ("uid", "rm_scores", "response_mask", "prompts", FEATURES, COST)
 
     def __init__(
         self,
@@ -94,10 +94,10 @@ class BatchProbe:
         tokens = grouping.groups(columns["response_mask"].to_padded_tensor(0) > 0).numpy()
         scores = grouping.groups(columns["rm_scores"].to_padded_tensor(0.0).sum(dim=1)).numpy()
         features = torch.stack(list(columns[FEATURES].unbind()))
-        how = torch.stack(list(columns[HOW].unbind()))
+        cost = torch.stack(list(columns[COST].unbind()))
         texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in columns["prompts"].unbind()]
         record = batch_record(
-            self._facts(metrics, step, int(how[0, 1]), bool(how[0, 2])),
+            self._facts(metrics, step, int(cost[0, 1]), bool(cost[0, 2])),
             list(dict(zip(columns["uid"], texts, strict=True)).values()),
             np.where(tokens.any(axis=-1), scores, np.nan),  # rows that fill a batch up have no token
             tokens,
@@ -108,7 +108,7 @@ class BatchProbe:
         if record is not None:
             write_record(self.folder, record)
         workers = settings.n_gpus_per_node * settings.nnodes
-        spent = float(how[:, 0].sum()) / workers + time.perf_counter() - began
+        spent = float(cost[:, 0].sum()) / workers + time.perf_counter() - began
         metrics["probe/share"], self.waits = self._schedule.spend(step, spent), False
 
     def _facts(self, metrics: Mapping[str, Any], step: int, sketch: int, scaled: bool) -> dict[str, Any]:
@@ -158,8 +158,13 @@ def _check_settings(config: Any, kind: str) -> None:
         "algorithm.rollout_correction.bypass_mode = True leaves out the pass that is read": bypass,
     }
     if kind == "full":
-        check_choice("actor.strategy, with simlab_probe.estimator = full,", str(actor.strategy), STRATEGIES[1:])
-        reasons["estimator = full without adapters (actor_rollout_ref.model.lora_rank = 0)"] = not both.model.lora_rank
+        check_choice("actor.strategy with simlab_probe.estimator = full", str(actor.strategy), ("fsdp2",))
+        check_whole("model.lora_rank with simlab_probe.estimator = full", both.model.lora_rank, 1)
+        name, package = str(actor.optim.optimizer), str(actor.optim.optimizer_impl)
+        reasons |= {
+            "model.target_parameters have no layer that is read": both.model.get("target_parameters"),
+            f"the moments of {package}.{name} are not known": "adam" in name.lower() and package != "torch.optim",
+        }
     for reason, holds in reasons.items():
         if holds:
             raise InputError(f"algorithm.simlab_probe: {reason}; allowed: without that")

@@ -2,7 +2,7 @@
 
 The estimator ``head`` reads the states before the last layer and the logits. ``full`` adds a backward pass, for the
 gradient of each rollout by the adapters that are trained, times M^(1/2) of Adam. ``BatchProbe`` asks for either by
-``FLAG``, and gets ``FEATURES`` and ``HOW`` back as fields of the batch.
+``FLAG``, and gets ``FEATURES`` and ``COST`` back as fields of the batch.
 """
 
 import contextlib
@@ -19,21 +19,22 @@ from verl.utils import tensordict_utils
 from verl.utils.device import get_torch_device
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from simlab.adapters.measuring import SKETCH, root_preconditioner, sketched
+from simlab.adapters.measuring import SKETCH, log_probability, root_preconditioner, sketched
 from simlab.errors import InputError
 from simlab.interference.head import PROJECTED, head_features, projected_size, projection, residuals
 
 FLAG = "simlab_probe"  # in the settings of a batch: the estimator that measures its rollouts
-FEATURES, HOW = "simlab_features", "simlab_how"  # fields: of each row; its time, its sketch, and 1 with Adam's M
+FEATURES = "simlab_features"  # field: the features of each row
+COST = "simlab_cost"  # field: of each row the seconds it took, the size of its sketch, and 1 if Adam's M is in it
 
 
 class ProbedTrainingWorker(TrainingWorker):  # type: ignore[misc]  # of an untyped package
     """A worker whose forward passes measure rollouts where the batch asks for it."""
 
     def infer_batch(self, data: Any) -> Any:
-        """Compute log-probabilities, with the fields ``FEATURES`` and ``HOW`` where ``FLAG`` is set."""
+        """Compute log-probabilities, with the fields ``FEATURES`` and ``COST`` where ``FLAG`` is set."""
         kind = tensordict_utils.get_non_tensor_data(data=data, key=FLAG, default=None)
-        with measured(self.engine, kind) if kind else contextlib.nullcontext():
+        with measure_passes(self.engine, kind) if kind else contextlib.nullcontext():
             return super().infer_batch(data)
 
 
@@ -44,12 +45,12 @@ class ProbedActorRolloutRefWorker(ActorRolloutRefWorker):  # type: ignore[misc] 
 
 
 class Features(NamedTuple):
-    """Features of the rows of a microbatch.
+    """What a microbatch's rollouts are compared by.
 
     Attributes:
-        rows: of each row.
-        sketch: onto how many numbers they are projected; 0 for none.
-        scaled: true where they contain M^(1/2) of Adam.
+        rows: one row of numbers for each rollout.
+        sketch: how many numbers they are projected onto; 0 if they are not.
+        scaled: whether M^(1/2) of Adam multiplies them.
     """
 
     rows: Float[torch.Tensor, "rows F"]
@@ -58,21 +59,25 @@ class Features(NamedTuple):
 
 
 @contextlib.contextmanager
-def measured(engine: Any, kind: str) -> Iterator[None]:
+def measure_passes(engine: Any, kind: str) -> Iterator[None]:
     """Add the features of rollouts to the outputs of an engine's forward passes; ``kind`` is one of ``KINDS``."""
-    prepare = engine.prepare_model_outputs
-    with (_adapters_read if kind == "full" else _head_read)(engine) as read:
+    prepare, began = engine.prepare_model_outputs, time.perf_counter()
+    with (_adapters_reader if kind == "full" else _head_reader)(engine) as reader:
+        before = time.perf_counter() - began  # the first pass counts it
 
         def with_features(output: Any, output_args: Any, micro_batch: Any, logits_processor_func: Any) -> Any:
+            nonlocal before
             get_torch_device().synchronize()
             began = time.perf_counter()
-            rows, sketch, scaled = read(output.logits, micro_batch)  # before verl scales them
+            with torch.autocast(output.logits.device.type, enabled=False):  # else products are rounded to bfloat16
+                rows, sketch, scaled = reader(output.logits, micro_batch)  # before verl scales them
             get_torch_device().synchronize()
-            how = torch.tensor([(time.perf_counter() - began) / len(rows), sketch, scaled], device=rows.device)
+            seconds, before = before + time.perf_counter() - began, 0.0
+            cost = torch.tensor([seconds / len(rows), sketch, scaled], device=rows.device)
             output.logits = output.logits.detach()
             with torch.no_grad():
                 outputs: dict[str, Any] = prepare(output, output_args, micro_batch, logits_processor_func)
-            return outputs | {FEATURES: rows, HOW: how.expand(len(rows), -1)}
+            return outputs | {FEATURES: rows, COST: cost.expand(len(rows), -1)}
 
         engine.prepare_model_outputs = with_features
         try:
@@ -81,28 +86,28 @@ def measured(engine: Any, kind: str) -> Iterator[None]:
             del engine.prepare_model_outputs
 
 
-Read = Callable[[torch.Tensor, Any], Features]  # of the logits and the microbatch of the last forward pass
+Reader = Callable[[torch.Tensor, Any], Features]  # of the logits and the microbatch of the last forward pass
 
 
 @contextlib.contextmanager
-def _head_read(engine: Any) -> Iterator[Read]:
+def _head_reader(engine: Any) -> Iterator[Reader]:
     """Give a function that reads the last layer's features of the last forward pass."""
-    seen: list[torch.Tensor] = []
-    hook = engine.module.get_output_embeddings().register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    states: list[torch.Tensor] = []
+    hook = engine.module.get_output_embeddings().register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
 
-    def read(logits: torch.Tensor, micro_batch: Any) -> Features:
-        hidden = seen.pop()
+    def reader(logits: torch.Tensor, micro_batch: Any) -> Features:
+        hidden = states.pop()
         size = sketch_size(hidden.shape[-1], logits.shape[-1])
         return Features(row_features(hidden, logits, micro_batch), size, False)
 
     try:
-        yield read
+        yield reader
     finally:
         hook.remove()
 
 
 @contextlib.contextmanager
-def _adapters_read(engine: Any) -> Iterator[Read]:
+def _adapters_reader(engine: Any) -> Iterator[Reader]:
     """Give a function that reads the adapters' features of the last forward pass, which is made with gradients.
 
     The gradient of a linear layer is the sum over tokens of its input times the gradient of its output. Both are on
@@ -112,58 +117,66 @@ def _adapters_read(engine: Any) -> Iterator[Read]:
         if isinstance(part, FSDPModule):
             part.reshard()  # the optimizer knows the parameters by their shards
     layers = adapter_layers(engine.module)
-    known = root_preconditioner(engine.optimizer)
-    scales = [known[layer.weight] for layer in layers] if known else []
-    seen: dict[torch.nn.Linear, tuple[torch.Tensor, torch.Tensor]] = {}
+    by_weight = root_preconditioner(engine.optimizer)
+    scales = [by_weight[layer.weight] for layer in layers.values()] if by_weight else []
+    passes: dict[torch.nn.Linear, list[tuple[torch.Tensor, torch.Tensor]]] = {layer: [] for layer in layers.values()}
 
-    def see(layer: Any, inputs: Any, output: torch.Tensor) -> None:
-        seen[layer] = (inputs[0].detach(), output)
+    def keep(layer: Any, inputs: Any, output: torch.Tensor) -> None:
+        passes[layer].append((inputs[0].detach(), output))
 
     def forward_step(*arguments: Any, **settings: Any) -> Any:
         with torch.enable_grad():
             return step(*arguments, **settings)
 
-    def read(logits: torch.Tensor, micro_batch: Any) -> Features:
-        rows = adapter_features([seen[layer] for layer in layers], logits, micro_batch, scales)
-        seen.clear()
+    def reader(logits: torch.Tensor, micro_batch: Any) -> Features:
+        for name, layer in layers.items():
+            if [output.shape[:2] for _, output in passes[layer]] != [logits.shape[:2]]:
+                raise InputError(
+                    f"algorithm.simlab_probe.estimator = full: {name} does not see each token once; allowed: layers "
+                    "that do (leave others out by model.exclude_modules)"
+                )
+        scales[:] = [scale.to(logits.device) for scale in scales]  # once: they may have been offloaded
+        rows = adapter_features([passes[layer].pop() for layer in layers.values()], logits, micro_batch, scales)
         return Features(rows, SKETCH, bool(scales))
 
-    hooks = [layer.register_forward_hook(see) for layer in layers]
+    hooks = [layer.register_forward_hook(keep) for layer in layers.values()]
     step, engine.forward_step = engine.forward_step, forward_step
     try:
-        yield read
+        yield reader
     finally:
         del engine.forward_step
         for hook in hooks:
             hook.remove()
 
 
-def adapter_layers(module: torch.nn.Module) -> list[torch.nn.Linear]:
-    """Return the linear layers of the adapters that are trained.
+def adapter_layers(module: torch.nn.Module) -> dict[str, torch.nn.Linear]:
+    """Return by name the linear layers of the adapters that are trained.
 
-    Raises: InputError: where anything else is trained.
+    Raises: InputError: where anything else is trained, or nothing.
     """
     layers = {
-        f"{name}.weight": layer
+        name: layer
         for name, layer in module.named_modules()
         if isinstance(layer, torch.nn.Linear) and layer.weight.requires_grad
     }
     trained = [name for name, value in module.named_parameters() if value.requires_grad]
-    if others := [name for name in trained if name not in layers]:
-        raise InputError(f"algorithm.simlab_probe.estimator = full: {others[0]} is trained; allowed: linear adapters")
-    return list(layers.values())
+    others = [name for name in trained if name.removesuffix(".weight") not in layers]
+    if others or not layers:
+        what = others[0] if others else "no layer"
+        raise InputError(f"algorithm.simlab_probe.estimator = full: {what} is trained; allowed: linear adapters")
+    return layers
 
 
 class Row(NamedTuple):
     """A rollout in a microbatch.
 
     Attributes:
-        batch: its index in the batch.
-        tokens: positions of its tokens.
-        before: positions whose logits are those of the response's tokens.
-        response: tokens.
-        mask: of the tokens that are learned from.
-        temperature: of the sampler.
+        batch: index along the first axis of the logits.
+        tokens: positions of prompt and response.
+        before: positions whose logits predict the response.
+        response: token ids.
+        mask: 1 where a token of the response is learned from.
+        temperature: the sampler's.
     """
 
     batch: int
@@ -208,36 +221,29 @@ def adapter_features(
     logits: Float[torch.Tensor, "B L V"],
     micro_batch: Any,
     scales: list[Float[torch.Tensor, "O I"]],
-    sketch: int = SKETCH,
 ) -> Float[torch.Tensor, "rows F"]:
-    """Return the gradients of each row's log-probability by linear layers, projected onto ``sketch`` numbers (0: all).
+    """Return the gradients of each row's log-probability by linear layers, projected onto ``SKETCH`` numbers.
 
     Args:
         layers: the input and the output of each in the pass that made the logits.
         logits: with their graph.
         micro_batch: verl's.
         scales: the factors M^(1/2) of each layer's weights; empty for 1.
-        sketch: a prime.
     """
     rows = list(rows_of(micro_batch, packed=len(logits) == 1))
     with torch.enable_grad():
-        logp = torch.stack([_log_probability(logits, row) for row in rows])
-    outputs = torch.autograd.grad(logp.sum(), [output for _, output in layers])
+        logp = [log_probability(logits[row.batch, row.before], row.response, row.mask, row.temperature) for row in rows]
+        gradients = torch.autograd.grad(torch.stack(logp).sum(), [output for _, output in layers])
     features = []
     for row in rows:
         leaves = [
-            output[row.batch, row.tokens].float().T @ seen[row.batch, row.tokens].float()
-            for (seen, _), output in zip(layers, outputs, strict=True)
+            gradient[row.batch, row.tokens].float().T @ inputs[row.batch, row.tokens].float()
+            for (inputs, _), gradient in zip(layers, gradients, strict=True)
         ]
         if scales:
-            leaves = [leaf * scale.to(leaf) for leaf, scale in zip(leaves, scales, strict=True)]
-        features.append(sketched([leaf.flatten() for leaf in leaves], sketch))
+            leaves = [leaf * scale for leaf, scale in zip(leaves, scales, strict=True)]
+        features.append(sketched([leaf.float().flatten() for leaf in leaves], SKETCH))
     return torch.stack(features)
-
-
-def _log_probability(logits: Float[torch.Tensor, "B L V"], row: Row) -> Float[torch.Tensor, ""]:
-    every = (logits[row.batch, row.before].float() / row.temperature).log_softmax(dim=-1)
-    return (every.gather(-1, row.response[:, None])[:, 0] * row.mask).sum()
 
 
 def sketch_size(hidden: int, vocabulary: int) -> int:
