@@ -35,9 +35,9 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_predictions.json"
 DIFFERS = "Not in the papers: prompts that lose solve rate, by predictors that were judged after a prediction."
-MESSAGE = "Prompts in danger fall more often; on addition and in mazes 32 rollouts order better than the trend"
+MESSAGE = "In danger, more prompts fall; with AdamW 32 rollouts order better than the trend on addition and in mazes"
 LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
-FEWEST_KNOWN = 100  # prompts in all windows
+FEWEST_KNOWN = 0.25  # share of the prompts that an arm must leave to read to be drawn
 NUMBERS = {name: number for watch in WATCHES.values() for number, name in enumerate(watch.arms)}
 SAYERS = ("predicted", "rival")
 SHOWN = ("area", "falls")  # also where nothing is predicted
@@ -204,7 +204,7 @@ def _windows(seeds: dict[str, Any], name: str) -> list[loses_rate.Window]:
 def draw(data: dict[str, Any]) -> Figure:
     """Draw for each task the areas by predictor, measured by predicted changes, and the fate of prompts in danger.
 
-    Arms with fewer than ``FEWEST_KNOWN`` prompts to read are left out.
+    Arms that leave less than ``FEWEST_KNOWN`` of the prompts to read are left out.
     """
     tasks = {task: judging(data, task) for task in WATCHES if judging(data, task)}
     letters = iter(ascii_lowercase)
@@ -219,7 +219,7 @@ def draw(data: dict[str, Any]) -> Figure:
 def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, str]) -> None:
     areas, changes, fallen = row
     names = loses_rate.arm_names(seeds)
-    known = {name: sum(int(window.known.sum()) for window in _windows(seeds, name)) for name in names}
+    known = {name: np.mean([window.known.mean() for window in _windows(seeds, name)]) for name in names}
     results = {name: kinds for name, kinds in loses_rate.judged(seeds).items() if known[name] >= FEWEST_KNOWN}
     _draw_areas(areas, results)
     for name in results:
@@ -227,7 +227,7 @@ def _draw_task(row: Sequence[Axes], seeds: dict[str, Any], titles: dict[Axes, st
         _draw_fates(fallen, name, _windows(seeds, name))
     changes.axhline(0, color="0.6", linewidth=0.8)
     changes.set(xlabel="tenth of the predicted change", ylabel="measured change, mean")
-    changes.legend(loc="upper left")
+    changes.legend(loc="lower right")
     spans = [f"{low:g} to {min(high, 1):g}" for low, high in loses_rate.DANGERS]
     fallen.set_xticks(range(len(spans)), spans)
     fallen.set(xlabel="chance of a push down", ylabel="share that falls", ylim=(0, 1))
@@ -270,9 +270,10 @@ def _draw_fates(axes: Axes, name: str, windows: list[loses_rate.Window]) -> None
         np.concatenate([getattr(window, of)[window.known] for window in windows]) for of in ("danger", "falls")
     )
     groups = [falls[(danger >= low) & (danger < high)] for low, high in loses_rate.DANGERS]
+    x, groups = zip(*((x, group) for x, group in enumerate(groups) if len(group)), strict=True)
     means = np.array([group.mean() for group in groups])
     errors = 1.96 * np.sqrt(means * (1 - means) / [len(group) for group in groups])
-    x = np.arange(len(groups)) + 0.1 * (NUMBERS[name] - 1.5)
+    x = np.array(x) + 0.1 * (NUMBERS[name] - 1.5)
     axes.errorbar(x, means, yerr=errors, color=colour, marker=marker, linestyle="none", markersize=3, linewidth=1)
 
 
