@@ -40,7 +40,7 @@ LOOKED_AT, FEWEST = 0, 3  # a seed, and how many of the others judge
 FEWEST_KNOWN = 0.25  # share of the prompts that an arm must leave to read to be drawn
 NUMBERS = {name: number for watch in WATCHES.values() for number, name in enumerate(watch.arms)}
 SAYERS = ("predicted", "rival")
-SHOWN = ("area", "falls")  # also where nothing is predicted
+SHOWN = ("area", "less", "falls")  # also where nothing is predicted
 LABELS = {
     "full": "net push, full",
     "head": "net push, head",
