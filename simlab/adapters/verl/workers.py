@@ -45,12 +45,12 @@ class ProbedActorRolloutRefWorker(ActorRolloutRefWorker):  # type: ignore[misc] 
 
 
 class Features(NamedTuple):
-    """What a microbatch's rollouts are compared by.
+    """Numbers by which the rollouts of a microbatch are compared.
 
     Attributes:
-        rows: one row of numbers for each rollout.
-        sketch: how many numbers they are projected onto; 0 if they are not.
-        scaled: whether M^(1/2) of Adam multiplies them.
+        rows: one row for each rollout.
+        sketch: size of the projection; 0 without one.
+        scaled: true if M^(1/2) of Adam multiplies them.
     """
 
     rows: Float[torch.Tensor, "rows F"]
