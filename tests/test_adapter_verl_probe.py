@@ -162,8 +162,8 @@ class Adapted(torch.nn.Module):
         return self.head(sums + torch.cat([part.cumsum(dim=-2) for part in adapted], dim=-2))
 
 
-def adapters_gradients(model, masks):
-    """(rows, weights of the adapter): the gradient of each rollout's log-probability, one pass a row."""
+def adapter_gradients(model, masks, factors):
+    """The gradient of each rollout's log-probability by the adapter, one pass a row, times ``factors``, projected."""
     rows = []
     for (prompt, response), mask in zip(ROWS, masks, strict=True):
         every = (model(torch.tensor([prompt + response]))[0] / TEMPERATURE).log_softmax(dim=-1)
@@ -171,8 +171,21 @@ def adapters_gradients(model, masks):
             m * every[len(prompt) + t - 1, token] for t, (token, m) in enumerate(zip(response, mask, strict=True))
         )
         weights = (model.down.weight, model.up.weight)
-        rows.append(torch.autograd.grad(logp, weights) if response else [torch.zeros_like(each) for each in weights])
-    return rows
+        leaves = torch.autograd.grad(logp, weights) if response else [torch.zeros_like(each) for each in weights]
+        scaled = [(leaf * factor).flatten() for leaf, factor in zip(leaves, factors, strict=True)]
+        rows.append(sketched(scaled, SKETCH))
+    return torch.stack(rows)
+
+
+def take_a_step(engine):
+    """Take a step of Adam by the gradients that are there; return M^(1/2) after it, of both weights.
+
+    Adam divides by sqrt(v) + eps, and v is the squared gradient after one step.
+    """
+    factors = [(weight.grad.abs() + 1e-8) ** -0.5 for weight in (engine.module.down.weight, engine.module.up.weight)]
+    engine.optimizer.step()
+    engine.optimizer.zero_grad()
+    return factors
 
 
 @pytest.mark.usefixtures("no_device")
@@ -185,17 +198,11 @@ def test_full_reads_the_gradient_of_each_row_by_the_adapters(packed, scaled):
     if scaled:  # with what Adam remembers of one step
         for weight in (model.down.weight, model.up.weight):
             weight.grad = torch.rand_like(weight)
-        # Adam divides by sqrt(v) + eps with v = the squared gradient after one step.
-        factors = [(weight.grad.abs() + 1e-8) ** -0.5 for weight in (model.down.weight, model.up.weight)]
-        engine.optimizer.step()
-        engine.optimizer.zero_grad()
-    expected = [
-        sketched([(leaf * factor).flatten() for leaf, factor in zip(row, factors, strict=True)], SKETCH)
-        for row in adapters_gradients(model, masks)
-    ]
+        factors = take_a_step(engine)
+    expected = adapter_gradients(model, masks, factors)
     with measure_passes(engine, "full"):
         measurements = engine.infer()
-    torch.testing.assert_close(measurements[workers.FEATURES], torch.stack(expected), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(measurements[workers.FEATURES], expected, rtol=1e-4, atol=1e-5)
     assert measurements[workers.FEATURES][0].abs().max() > 0.1
     assert measurements[workers.COST][:, 1:].tolist() == [[SKETCH, scaled]] * 3
     assert model.down.weight.grad is None
@@ -232,15 +239,7 @@ def test_two_workers_with_shards_measure_as_one_without(tmp_path):
     model, (batch, masks) = Adapted(), micro_batch()
     engine = Engine(model, batch)
     model(torch.tensor([[1, 2, 3]])).square().sum().backward()
-    factors = [(weight.grad.abs() + 1e-8) ** -0.5 for weight in (model.down.weight, model.up.weight)]
-    engine.optimizer.step()
-    engine.optimizer.zero_grad()
-    expected = torch.stack(
-        [
-            sketched([(leaf * factor).flatten() for leaf, factor in zip(row, factors, strict=True)], SKETCH)
-            for row in adapters_gradients(model, masks)
-        ]
-    )
+    expected = adapter_gradients(model, masks, take_a_step(engine))
     for measurement in (*first, *(rows.flip(0) for rows in second)):
         torch.testing.assert_close(measurement, expected, rtol=1e-3, atol=1e-5)
     model(torch.tensor([[1, 2, 3]])).square().sum().backward()
